@@ -27,6 +27,15 @@ type Failure struct {
 	Err   error     // of the last one
 }
 
+// Fail records another failure and begins its back-off.
+func (f *Failure) Fail(now time.Time, err error, b Backoff) {
+	f.Count++
+	f.Until, f.Err = now.Add(b.After(f.Count)), err
+}
+
+// Resting reports whether the back-off after a failure lasts.
+func (f *Failure) Resting(now time.Time) bool { return now.Before(f.Until) }
+
 // Change records that the object is no longer the same, for example because another enforcer took over: it clears failures, and
 // the result of the pending attempt will not count. A new desired state alone is not a change.
 func (o *Object[S]) Change() {
@@ -39,11 +48,8 @@ func (o *Object[S]) Pending(now time.Time) bool {
 	return o.pending && (o.deadline.IsZero() || now.Before(o.deadline))
 }
 
-// Resting reports whether the object is in back-off after a failure.
-func (o *Object[S]) Resting(now time.Time) bool { return now.Before(o.Failed.Until) }
-
 // Ready reports whether an attempt may begin.
-func (o *Object[S]) Ready(now time.Time) bool { return !o.Pending(now) && !o.Resting(now) }
+func (o *Object[S]) Ready(now time.Time) bool { return !o.Pending(now) && !o.Failed.Resting(now) }
 
 // Begin records the start of an attempt to establish Want, and returns its number, which is never 0. After the deadline, if there
 // is one, another attempt may begin, and from then on the result of this one does not count.
@@ -64,17 +70,11 @@ func (o *Object[S]) End(now time.Time, attempt uint64, err error, b Backoff) boo
 	case o.changed:
 		return false
 	case err != nil:
-		o.Fail(now, err, b)
+		o.Failed.Fail(now, err, b)
 	default:
 		o.Has, o.Known, o.At, o.Failed = o.asked, true, now, Failure{}
 	}
 	return true
-}
-
-// Fail records a failure, also one without an attempt, and makes the object back off.
-func (o *Object[S]) Fail(now time.Time, err error, b Backoff) {
-	n := o.Failed.Count + 1
-	o.Failed = Failure{Count: n, Until: now.Add(b.After(n)), Err: err}
 }
 
 // Saw records an observation and when it began, and reports whether it counts. Observations during an attempt, or begun before

@@ -181,7 +181,7 @@ func TestObjectRemembersAllThatMatters(t *testing.T) {
 			},
 			"worked": func(t *rapid.T) { result(t, "worked", nil) },
 			"failed": func(t *rapid.T) { result(t, "failed", errTry) },
-			"fail":   func(*rapid.T) { o.Fail(now, errTry, steps); h = append(h, event{kind: "fail", at: now}) },
+			"fail":   func(*rapid.T) { o.Failed.Fail(now, errTry, steps); h = append(h, event{kind: "fail", at: now}) },
 			"change": func(*rapid.T) { o.Change(); h = append(h, event{kind: "change", at: now}) },
 			"look": func(t *rapid.T) {
 				e := event{kind: "look", at: now, state: rapid.IntRange(0, 3).Draw(t, "state")}
@@ -195,7 +195,7 @@ func TestObjectRemembersAllThatMatters(t *testing.T) {
 			"": func(t *rapid.T) {
 				failed := h.failures()
 				has, known := h.has()
-				if o.Pending(now) != h.pending(now) || o.Resting(now) != h.resting(now) || o.Ready(now) == (h.pending(now) || h.resting(now)) {
+				if o.Pending(now) != h.pending(now) || o.Failed.Resting(now) != h.resting(now) || o.Ready(now) == (h.pending(now) || h.resting(now)) {
 					t.Fatalf("%+v: want pending %v, resting %v after %v", o, h.pending(now), h.resting(now), h)
 				}
 				if o.Failed.Count != len(failed) || (o.Failed.Err != nil) != (len(failed) > 0) || o.Known != known || o.Has != has ||
@@ -237,10 +237,10 @@ func TestTablePrunes(t *testing.T) {
 					_ = table.Find(k) // a query adds nothing
 				}
 				got := map[int]bool{}
-				for k := range table.All() {
+				for k := range table.objects {
 					got[k] = true
 				}
-				if !maps.Equal(got, model) || table.Len() != len(model) {
+				if !maps.Equal(got, model) || len(table.objects) != len(model) {
 					t.Fatalf("has %v, want %v", got, model)
 				}
 			},
@@ -255,8 +255,8 @@ func TestPruneWaitsNoLongerThanTheDeadline(t *testing.T) {
 	for after, want := range map[time.Duration]int{0: 1, time.Second: 0} {
 		one := Table[int, int]{objects: maps.Clone(table.objects)}
 		one.Prune(start.Add(after), true, func(int) bool { return false })
-		if one.Len() != want {
-			t.Errorf("after %s: %d objects, want %d", after, one.Len(), want)
+		if len(one.objects) != want {
+			t.Errorf("after %s: %d objects, want %d", after, len(one.objects), want)
 		}
 	}
 }

@@ -1,9 +1,6 @@
 package reconcile
 
-import (
-	"iter"
-	"time"
-)
+import "time"
 
 // Table holds the Objects by key. The zero Table is empty and ready for use.
 type Table[K comparable, S any] struct {
@@ -30,20 +27,6 @@ func (t *Table[K, S]) Find(k K) Object[S] {
 	}
 	return Object[S]{}
 }
-
-// All iterates over the objects in no particular order. Objects may be deleted during the iteration.
-func (t *Table[K, S]) All() iter.Seq2[K, *Object[S]] {
-	return func(yield func(K, *Object[S]) bool) {
-		for k, o := range t.objects {
-			if !yield(k, o) {
-				return
-			}
-		}
-	}
-}
-
-// Len returns the number of objects.
-func (t *Table[K, S]) Len() int { return len(t.objects) }
 
 // Delete removes an object, even one with a pending attempt.
 func (t *Table[K, S]) Delete(k K) { delete(t.objects, k) }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,11 +30,11 @@ type Core struct {
 	waiting []model.Move // planned, not begun: the VF is not free, or the limit of parallel moves is reached
 	resume  []model.Move // Moves that an earlier run began
 	giveUp  []uint64     // IDs of Steps of cancelled Moves that only wait
-	journal reconcile.Object[struct{}]
+	journal reconcile.Failure // of writing the journal
 	repairs repairs
 	unseen  unseen
 
-	fails   fails
+	fails   map[model.NICID]failure
 	badVFs  map[model.VFID]time.Time  // not used until that time
 	idle    map[model.NICID]time.Time // since when a holder's guest has not used its VF
 	costs   ledger
@@ -42,7 +43,7 @@ type Core struct {
 }
 
 // NewCore makes a Core. unfinished are Moves that an earlier run began and did not end.
-func NewCore(rules model.Rules, opts Options, journal Journal, unfinished []model.Move) (*Core, error) {
+func NewCore(rules model.Rules, opts Options, journal executor.Journal, unfinished []model.Move) (*Core, error) {
 	d, err := placement.New(rules)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,8 @@ func NewCore(rules model.Rules, opts Options, journal Journal, unfinished []mode
 		exec:    executor.New(opts.executor(), journal),
 		repairs: repairs{tries: map[repairKey]repairTries{}},
 		unseen:  unseen{moves: map[model.VMID][]endedMove{}, freed: map[model.VFID]time.Time{}},
-		badVFs:  map[model.VFID]time.Time{}, idle: map[model.NICID]time.Time{}, costs: ledger{byVM: map[model.VMID]*costs{}},
+		fails:   map[model.NICID]failure{}, badVFs: map[model.VFID]time.Time{}, idle: map[model.NICID]time.Time{},
+		costs:   ledger{byVM: map[model.VMID]costs{}},
 		filters: ownFilters{added: map[model.Filter]time.Time{}},
 	}, nil
 }
@@ -78,11 +80,7 @@ func (c *Core) Repair(now time.Time) { c.repairs.asked = now }
 
 // Forgive ends a VM's backoff after failed moves, at a user's request.
 func (c *Core) Forgive(vm model.VMID) {
-	for id := range c.fails.All() {
-		if id.VM == vm {
-			c.fails.Delete(id)
-		}
-	}
+	maps.DeleteFunc(c.fails, func(id model.NICID, _ failure) bool { return id.VM == vm })
 }
 
 // Tick takes a new Snapshot, which the Core owns from then on, and returns Steps to start.
@@ -264,14 +262,15 @@ func (c *Core) worked(m model.Move, d *endedMove) {
 	switch m.Kind {
 	case model.MovePlug:
 		d.known, d.vf = true, m.VF
-		c.fails.Delete(nicOf(m))
+		delete(c.fails, nicOf(m))
 	case model.MoveUnplug:
 		d.known = true
 		c.unseen.freed[m.VF] = d.at
-		if c.fails.Find(nicOf(m)).Want {
-			c.fails.Object(nicOf(m)).Want = false // it backs off without the VF that it did not use
+		if f := c.fails[nicOf(m)]; f.Give {
+			f.Give = false // it backs off without the VF that it did not use
+			c.fails[nicOf(m)] = f
 		} else {
-			c.fails.Delete(nicOf(m))
+			delete(c.fails, nicOf(m))
 		}
 	}
 }

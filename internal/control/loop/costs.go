@@ -9,13 +9,13 @@ import (
 
 // ledger holds the cost of past moves, per VM and in total.
 type ledger struct {
-	byVM map[model.VMID]*costs
+	byVM map[model.VMID]costs
 	all  costs
 }
 
 // of returns the mean cost of the VM's moves, or of all VMs' moves if the VM has had none.
 func (l *ledger) of(vm model.VMID) placement.Cost {
-	if own := l.byVM[vm]; own != nil {
+	if own, ok := l.byVM[vm]; ok {
 		return own.mean()
 	}
 	return l.all.mean()
@@ -24,11 +24,8 @@ func (l *ledger) of(vm model.VMID) placement.Cost {
 // spent adds to the costs of the VM and to the total.
 func (l *ledger) spent(vm model.VMID, add func(*costs)) {
 	own := l.byVM[vm]
-	if own == nil {
-		own = &costs{}
-		l.byVM[vm] = own
-	}
-	add(own)
+	add(&own)
+	l.byVM[vm] = own
 	add(&l.all)
 }
 

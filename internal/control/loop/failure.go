@@ -8,9 +8,14 @@ import (
 	"sluice/internal/model"
 )
 
-// fails holds the NICs whose moves failed: each backs off before its next move. Want is true for a NIC that is to give up the VF
-// it has because its guest does not use it.
-type fails = reconcile.Table[model.NICID, bool]
+// failure describes the consecutive failed moves of a NIC, which backs off before its next move. It is not a reconcile.Failure,
+// because a Memory holds it as it is.
+type failure struct {
+	Count int
+	Until time.Time // end of the back-off
+	Text  string    // why the last move failed
+	Give  bool      // the NIC gives up the VF that it has, because its guest does not use it
+}
 
 // fail counts a failed move and makes its NIC back off before the next.
 func (c *Core) fail(now time.Time, m model.Move, err error) {
@@ -24,9 +29,9 @@ func (c *Core) fail(now time.Time, m model.Move, err error) {
 
 // rest makes a NIC back off, twice as long each time; giveUp means that it gives up its VF meanwhile.
 func (c *Core) rest(now time.Time, nic model.NICID, why string, giveUp bool) {
-	f := c.fails.Object(nic)
-	f.Fail(now, errors.New(why), reconcile.Backoff{First: c.opts.Backoff, Most: c.opts.BackoffMax})
-	f.Want = giveUp
+	count := c.fails[nic].Count + 1
+	wait := reconcile.Backoff{First: c.opts.Backoff, Most: c.opts.BackoffMax}.After(count)
+	c.fails[nic] = failure{Count: count, Until: now.Add(wait), Text: why, Give: giveUp}
 }
 
 // journalRest is how long Moves that need the journal wait after it refused one.
@@ -34,13 +39,13 @@ const journalRest = 10 * time.Second
 
 // journalSaid records the journal's result.
 func (c *Core) journalSaid(now time.Time, err error) {
-	if c.journal.Failed = (reconcile.Failure{}); err != nil {
+	if c.journal = (reconcile.Failure{}); err != nil {
 		c.journal.Fail(now, err, reconcile.Backoff{First: journalRest})
 	}
 }
 
 // JournalFailed records that the journal could not even be opened.
-func (c *Core) JournalFailed(err error) { c.journal.Failed.Err = err }
+func (c *Core) JournalFailed(err error) { c.journal.Err = err }
 
 // Trouble returns why no Move except repairs can begin; nil if they can.
-func (c *Core) Trouble() error { return c.journal.Failed.Err }
+func (c *Core) Trouble() error { return c.journal.Err }

@@ -38,11 +38,11 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 			c.checker.Routed(d.network, d.mac, snap.Time)
 		}
 	})
-	if complete := len(snap.Unread) == 0; complete && c.record.totals.Ticks%sweepEvery == 0 {
+	if len(snap.Unread) == 0 && c.record.totals.Ticks%sweepEvery == 0 {
 		gone := func(vm model.VMID) bool { return snap.FindVM(vm) == nil }
-		c.fails.Prune(now, complete, func(id model.NICID) bool { return !gone(id.VM) })
+		maps.DeleteFunc(c.fails, func(id model.NICID, _ failure) bool { return gone(id.VM) })
 		maps.DeleteFunc(c.idle, func(id model.NICID, _ time.Time) bool { return gone(id.VM) })
-		maps.DeleteFunc(c.costs.byVM, func(id model.VMID, _ *costs) bool { return gone(id) })
+		maps.DeleteFunc(c.costs.byVM, func(id model.VMID, _ costs) bool { return gone(id) })
 	}
 	if c.record.totals.Ticks%sweepEvery == 1 {
 		c.forgetFilters(snap)
@@ -63,16 +63,16 @@ func nicOf(m model.Move) model.NICID { return model.NICID{VM: m.VM, NIC: m.NIC} 
 // hints returns what placement must know that the Snapshot does not show.
 func (c *Core) hints(now time.Time) *placement.Hints {
 	h := &placement.Hints{BadVFs: c.badVFs, Cost: c.costs.of}
-	if n := c.exec.Len() + c.fails.Len() + len(c.unseen.moves); n > 0 {
+	if n := c.exec.Len() + len(c.fails) + len(c.unseen.moves); n > 0 {
 		h.NICs = make(map[model.NICID]placement.Hint, n)
 	}
-	for id, f := range c.fails.All() {
-		if f.Resting(now) {
+	for id, f := range c.fails {
+		if now.Before(f.Until) {
 			has := holds(c.snap, id)
-			if f.Want {
+			if f.Give {
 				has = model.NoVF
 			}
-			h.NICs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.Failed.Until, Detail: f.Failed.Err.Error()}
+			h.NICs[id] = placement.Hint{VF: has, Code: model.CodeBackoff, Until: f.Until, Detail: f.Text}
 		}
 	}
 	for vm, moves := range c.unseen.moves {
@@ -137,7 +137,7 @@ func (c *Core) watchNIC(now time.Time, vm *model.VM, nic *model.NIC) {
 	since, seen := c.idle[id]
 	if !seen {
 		c.idle[id] = now
-	} else if f := c.fails.Find(id); now.Sub(since) > 2*c.opts.Timeouts.Guest && (!f.Want || !f.Resting(now)) {
+	} else if f := c.fails[id]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (!f.Give || !now.Before(f.Until)) {
 		c.rest(now, id, "its guest does not use the VF it has: no driver has it open", true)
 	}
 }

@@ -144,13 +144,13 @@ func TestLeftMoveWaitsForUnreadVM(t *testing.T) {
 	left.Steps = []model.Step{{Kind: model.StepDetach, Subject: model.Subject{VM: "a"}, Device: model.DeviceStep{NIC: "ua-0", VF: left.VF}}}
 	h.resume = []model.Move{left}
 	h.edit = func(s *model.Snapshot) { s.VMs, s.Unread = s.VMs[1:], []model.VMID{"a"} }
-	h.costs.byVM["a"] = &costs{}
+	h.costs.byVM["a"] = costs{}
 	for range 2 * sweepEvery {
 		if steps := h.tick(); len(steps) > 0 {
 			t.Fatalf("begun: %v", steps)
 		}
 	}
-	if len(h.resume) != 1 || h.costs.byVM["a"] == nil {
+	if _, kept := h.costs.byVM["a"]; len(h.resume) != 1 || !kept {
 		t.Errorf("%d moves left, costs %v", len(h.resume), h.costs.byVM)
 	}
 	h.has["a"], h.edit = 0, func(*model.Snapshot) {}
@@ -218,7 +218,7 @@ func TestMemoriesGoWithTheirVMs(t *testing.T) {
 	})
 	h.idle[model.NICID{VM: "a", NIC: "ua-0"}] = h.now
 	remember := func() [3]int {
-		return [3]int{h.fails.Len(), len(h.costs.byVM), len(h.unseen.moves) + len(h.unseen.freed)}
+		return [3]int{len(h.fails), len(h.costs.byVM), len(h.unseen.moves) + len(h.unseen.freed)}
 	}
 	for range 3 * sweepEvery {
 		h.tick()

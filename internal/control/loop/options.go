@@ -9,9 +9,6 @@ import (
 	"sluice/internal/model"
 )
 
-// Journal remembers Moves under way across a crash.
-type Journal = executor.Journal
-
 // NoJournal is for a loop that changes nothing.
 type NoJournal struct{}
 

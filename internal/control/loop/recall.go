@@ -6,7 +6,6 @@ import (
 	"maps"
 	"time"
 
-	"sluice/internal/base/reconcile"
 	"sluice/internal/control/placement"
 	"sluice/internal/model"
 )
@@ -20,31 +19,16 @@ type Memory struct {
 	Busy      int       // number of moves under way, which are not included
 	Options   Options
 	Placement placement.Memory
-	Costs     map[model.VMID]*costs
+	Costs     map[model.VMID]costs
 	Sum       costs
-	Fails     map[model.NICID]*failure
-}
-
-// failure is the stored form of a NIC's failures.
-type failure struct {
-	Count int
-	Until time.Time
-	Text  string
-	Give  bool // the NIC gives up the VF that it has
+	Fails     map[model.NICID]failure
 }
 
 // Memory copies the Core's state; the Core may go on while the copy is written out.
 func (c *Core) Memory() *Memory {
 	m := &Memory{
 		Busy: c.exec.Len(), Options: c.opts, Placement: c.decider.Memory(),
-		Costs: make(map[model.VMID]*costs, len(c.costs.byVM)), Sum: c.costs.all, Fails: make(map[model.NICID]*failure, c.fails.Len()),
-	}
-	for id, k := range c.costs.byVM {
-		one := *k
-		m.Costs[id] = &one
-	}
-	for id, f := range c.fails.All() {
-		m.Fails[id] = &failure{Count: f.Failed.Count, Until: f.Failed.Until, Text: f.Failed.Err.Error(), Give: f.Want}
+		Costs: maps.Clone(c.costs.byVM), Sum: c.costs.all, Fails: maps.Clone(c.fails),
 	}
 	if c.snap != nil {
 		m.Time = c.snap.Time
@@ -59,17 +43,14 @@ func (c *Core) Recall(m *Memory) error {
 		return err
 	}
 	maps.Copy(c.costs.byVM, m.Costs)
-	for id, f := range m.Fails {
-		o := c.fails.Object(id)
-		o.Want, o.Failed = f.Give, reconcile.Failure{Count: f.Count, Until: f.Until, Err: errors.New(f.Text)}
-	}
+	maps.Copy(c.fails, m.Fails)
 	c.costs.all = m.Sum
 	return c.decider.Recall(m.Placement)
 }
 
 func (m *Memory) check() error {
 	for vm, k := range m.Costs {
-		if k == nil || !k.possible() {
+		if !k.possible() {
 			return fmt.Errorf("costs of VM %q: want counts and times, none negative", vm)
 		}
 	}
@@ -77,7 +58,7 @@ func (m *Memory) check() error {
 		return errors.New("costs of all VMs: want counts and times, none negative")
 	}
 	for nic, f := range m.Fails {
-		if f == nil || f.Count < 0 {
+		if f.Count < 0 {
 			return fmt.Errorf("failures of NIC %q: want a count, not negative", nic)
 		}
 	}

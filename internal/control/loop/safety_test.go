@@ -161,7 +161,7 @@ func TestMemoriesAreBoundedByTheVMsThere(t *testing.T) {
 		h.tick()
 	}
 	for what, n := range map[string]int{
-		"failures": h.fails.Len(), "idle guests": len(h.idle), "costs": len(h.costs.byVM), "ended moves": len(h.unseen.moves),
+		"failures": len(h.fails), "idle guests": len(h.idle), "costs": len(h.costs.byVM), "ended moves": len(h.unseen.moves),
 		"freed VFs": len(h.unseen.freed),
 		"bad VFs":   len(h.badVFs), "repairs": len(h.repairs.tries), "filters": len(h.filters.added),
 	} {

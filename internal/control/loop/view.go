@@ -39,11 +39,6 @@ func (c *Core) Wake() time.Time { return c.exec.Wake() }
 // Timer starts what is due at now.
 func (c *Core) Timer(now time.Time) []model.Step { return c.advance(now) }
 
-// Idle reports whether nothing is under way and nothing waits.
-func (c *Core) Idle() bool {
-	return c.exec.Len() == 0 && len(c.waiting)+len(c.repairs.cutOff)+len(c.repairs.others) == 0
-}
-
 // pending lists what has not begun, repairs first.
 func (c *Core) pending() []model.Move {
 	var out []model.Move
@@ -83,6 +78,12 @@ func (c *Core) Missed() { c.record.totals.LateSamples++ }
 
 // Took records how long a Tick took, for Views.
 func (c *Core) Took(d time.Duration) { c.record.tick = d }
+
+// Stop makes the Core begin no more Moves. Those under way go on to their end.
+func (c *Core) Stop() { c.opts.Mode = model.ModeObserve }
+
+// Settled reports whether no Move is under way.
+func (c *Core) Settled() bool { return c.exec.Len() == 0 }
 
 // Mode returns how far the Core may go.
 func (c *Core) Mode() model.Mode { return c.opts.Mode }

@@ -119,7 +119,7 @@ func (c *Core) index() {
 
 // do adds an action, unless the VM has actions in progress or it is too early to retry.
 func (c *Core) do(a Action) {
-	if o := c.tried.Find(a.key()); c.busy[a.VM] > 0 || o.Resting(c.now) {
+	if o := c.tried.Find(a.key()); c.busy[a.VM] > 0 || o.Failed.Resting(c.now) {
 		return
 	}
 	c.out.Actions = append(c.out.Actions, a)

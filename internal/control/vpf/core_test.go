@@ -52,7 +52,7 @@ func TestOrder(t *testing.T) {
 		}}}}, Ports: append(on(pf, model.No), c.ports...)}
 		core := NewCore()
 		if c.failed != nil {
-			core.tried.Object(key{SetPort, "a", q.VFAlias(0)}).Fail(time.Unix(1000, 0), c.failed, rests(SetPort))
+			core.tried.Object(key{SetPort, "a", q.VFAlias(0)}).Failed.Fail(time.Unix(1000, 0), c.failed, rests(SetPort))
 		}
 		var got []string
 		for _, a := range core.Tick(time.Unix(1000, 0), testState(t, q), &w).Actions {
@@ -109,7 +109,7 @@ func TestUnreadVMIsNotGone(t *testing.T) {
 	w := World{Unread: []model.VMID{"a"}, VDPA: []model.VDPADevice{{Name: model.VDPAName("a", "old", 0), InUse: model.No}}}
 	core := NewCore()
 	failed := key{SetPort, "a", p.VFAlias(0)}
-	core.tried.Object(failed).Fail(now, errors.New("no"), rests(SetPort))
+	core.tried.Object(failed).Failed.Fail(now, errors.New("no"), rests(SetPort))
 	out := core.Tick(now, testState(t, p), &w)
 	if len(out.Actions) != 0 || core.failed(failed) == nil {
 		t.Errorf("actions %v, failure %v", out.Actions, core.failed(failed))

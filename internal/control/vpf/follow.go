@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Set changes what the host lets a VF do; named is what the change names, also where it leaves that as it is.
+// Set changes what the host lets a VF do. named are the settings that the change names, even those whose value stays the same.
 func (s *State) Set(f Function, named model.PortFields, change func(*model.PortPolicy) error, policy *model.GuestPolicy) error {
 	v, err := s.VF(f)
 	if err != nil {
@@ -30,72 +30,27 @@ func (s *State) Set(f Function, named model.PortFields, change func(*model.PortP
 	return nil
 }
 
-// Follow is what a grant becomes when the host sets its VF to port. What the host changes counts at once, and what it names even if
-// that was so before: there the guest keeps what it asked for where that is narrower, and host policy's limit stays. The rest of the
-// grant stays as it is.
+// Follow returns what a grant becomes when the host sets its VF to port. What the host changes or names applies at once: there the
+// guest keeps what it asked for if that is narrower, and the limit of the host policy stays in force. The rest of the grant does not
+// change.
 func Follow(v *model.VirtualVF, port model.PortPolicy, named model.PortFields, g *model.GuestPolicy) model.PortPolicy {
 	set := model.VirtualVF{MAC: v.MAC, Port: port}
-	bound := model.GuestPolicy{Attach: true, Limit: g.Limit} // nothing that goes beyond what the host sets now
-	asked := v.Grant.Asked
-	if nothing(&asked) {
-		asked = held(&v.Grant.Port, &v.Port, g)
-	}
+	bound := model.GuestPolicy{Attach: true, Limit: g.Limit} // allows nothing beyond what the host sets now
 	now := model.VFGrant{Port: port}
 	for _, part := range parts {
-		_ = part(&asked, &set, &bound, &now) // what is refused stays as the host sets it
+		_ = part(&v.Grant.Asked, &set, &bound, &now) // a part that is refused stays as the host sets it
 	}
 	out := take(v.Grant.Port, now.Port, named|Differ(&v.Port, &port))
 	if v.Port.SLA != port.SLA || named&(model.PortGuarantee|model.PortLimit|model.PortReceive|model.PortWeight) != 0 {
 		out.SLA.Source = now.Port.SLA.Source
 	}
-	// The host's limit is not refused for the sake of a guarantee that the guest asked for.
+	// The host's limit takes precedence over a guarantee that the guest asked for.
 	limit := out.SLA.Limit
 	out.SLA.Guarantee = model.Rate{Bits: atMost(out.SLA.Guarantee.Bits, limit.Bits), Packets: atMost(out.SLA.Guarantee.Packets, limit.Packets)}
 	return out
 }
 
-// nothing says whether no request is recorded.
-func nothing(r *model.VFRequest) bool {
-	return r.MAC.IsZero() && r.VLAN == 0 && len(r.Trunk) == 0 && r.SpoofChk == nil && r.CheckARP == nil && r.Isolated == nil &&
-		len(r.Addresses) == 0 &&
-		!r.Down && r.Guarantee.IsZero() && r.Limit.IsZero() && r.Receive.IsZero() && r.Weight == 0
-}
-
-// held takes what a grant has and the host has not for asked for: earlier versions did not keep what was.
-func held(grant, host *model.PortPolicy, g *model.GuestPolicy) (r model.VFRequest) {
-	differ := Differ(grant, host)
-	if differ&model.PortVLANs != 0 {
-		r.VLAN, r.Trunk = grant.VLAN, grant.Trunk
-	}
-	if differ&model.PortSpoof != 0 {
-		check := !grant.NoSpoofCheck
-		r.SpoofChk = &check
-	}
-	if differ&model.PortARP != 0 {
-		r.CheckARP = &grant.CheckARP
-	}
-	if differ&model.PortIsolated != 0 {
-		r.Isolated = &grant.Isolated
-	}
-	if differ&model.PortAddresses != 0 {
-		r.Addresses = grant.Addresses
-	}
-	if differ&model.PortGuarantee != 0 {
-		r.Guarantee = grant.SLA.Guarantee
-	}
-	if differ&model.PortLimit != 0 && grant.SLA.Limit != tighter(g.Limit, host.SLA.Limit) { // which is policy's
-		r.Limit = grant.SLA.Limit
-	}
-	if differ&model.PortReceive != 0 {
-		r.Receive = grant.SLA.Receive
-	}
-	if differ&model.PortWeight != 0 {
-		r.Weight = grant.SLA.Weight
-	}
-	return r
-}
-
-// Differ says in what two policies differ.
+// Differ returns the settings in which two policies differ.
 func Differ(a, b *model.PortPolicy) (f model.PortFields) {
 	for _, c := range []struct {
 		differ bool
@@ -119,42 +74,34 @@ func Differ(a, b *model.PortPolicy) (f model.PortFields) {
 	return f
 }
 
-// take takes some settings of now into a grant.
+// setters copy one setting each.
+var setters = []struct {
+	field model.PortFields
+	set   func(to, from *model.PortPolicy)
+}{
+	{model.PortMACs, func(to, from *model.PortPolicy) { to.MACs = from.MACs }},
+	{model.PortVLANs, func(to, from *model.PortPolicy) { to.VLAN, to.Trunk = from.VLAN, from.Trunk }},
+	{model.PortSpoof, func(to, from *model.PortPolicy) { to.NoSpoofCheck = from.NoSpoofCheck }},
+	{model.PortARP, func(to, from *model.PortPolicy) { to.CheckARP = from.CheckARP }},
+	{model.PortAddresses, func(to, from *model.PortPolicy) { to.Addresses = from.Addresses }},
+	{model.PortIsolated, func(to, from *model.PortPolicy) { to.Isolated = from.Isolated }},
+	{model.PortGuarantee, func(to, from *model.PortPolicy) { to.SLA.Guarantee = from.SLA.Guarantee }},
+	{model.PortLimit, func(to, from *model.PortPolicy) { to.SLA.Limit = from.SLA.Limit }},
+	{model.PortReceive, func(to, from *model.PortPolicy) { to.SLA.Receive = from.SLA.Receive }},
+	{model.PortWeight, func(to, from *model.PortPolicy) { to.SLA.Weight = from.SLA.Weight }},
+}
+
+// take returns grant with some of its settings replaced by those of now.
 func take(grant, now model.PortPolicy, fields model.PortFields) model.PortPolicy {
-	if fields&model.PortMACs != 0 {
-		grant.MACs = now.MACs
-	}
-	if fields&model.PortVLANs != 0 {
-		grant.VLAN, grant.Trunk = now.VLAN, now.Trunk
-	}
-	if fields&model.PortSpoof != 0 {
-		grant.NoSpoofCheck = now.NoSpoofCheck
-	}
-	if fields&model.PortARP != 0 {
-		grant.CheckARP = now.CheckARP
-	}
-	if fields&model.PortAddresses != 0 {
-		grant.Addresses = now.Addresses
-	}
-	if fields&model.PortIsolated != 0 {
-		grant.Isolated = now.Isolated
-	}
-	if fields&model.PortGuarantee != 0 {
-		grant.SLA.Guarantee = now.SLA.Guarantee
-	}
-	if fields&model.PortLimit != 0 {
-		grant.SLA.Limit = now.SLA.Limit
-	}
-	if fields&model.PortReceive != 0 {
-		grant.SLA.Receive = now.SLA.Receive
-	}
-	if fields&model.PortWeight != 0 {
-		grant.SLA.Weight = now.SLA.Weight
+	for _, s := range setters {
+		if fields&s.field != 0 {
+			s.set(&grant, &now)
+		}
 	}
 	return grant
 }
 
-// atMost is n, or the limit where that is lower; 0 is none.
+// atMost returns the lower of n and a limit, where a limit of 0 means none.
 func atMost(n, limit uint64) uint64 {
 	if limit == 0 {
 		return n

@@ -183,35 +183,3 @@ func TestHostSettingNamed(t *testing.T) {
 		}
 	}
 }
-
-// A grant that an earlier version made does not say what was asked for: what it holds beside the host's settings was.
-func TestHostSettingDoesNotWidenOldGrants(t *testing.T) {
-	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
-	host := model.PortPolicy{
-		Trunk: model.VLANs{{First: 10, Last: 20}}, NoSpoofCheck: true, Addresses: []netip.Addr{one, two},
-		SLA: model.SLA{Guarantee: bits(8e6), Limit: bits(50e6), Receive: bits(50e6), Weight: 4},
-	}
-	held := model.PortPolicy{
-		VLAN: 11, CheckARP: true, Isolated: true, Addresses: []netip.Addr{one},
-		SLA: model.SLA{Guarantee: bits(1e6), Limit: bits(10e6), Receive: bits(5e6), Weight: 2},
-	}
-	more := host
-	more.Trunk, more.SLA = model.VLANs{{First: 10, Last: 30}},
-		model.SLA{Guarantee: bits(9e6), Limit: bits(80e6), Receive: bits(80e6), Weight: 5}
-	every := ^model.PortFields(0)
-	equal := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
-	for name, then := range map[string]model.PortPolicy{"the same": host, "more": more} {
-		v := model.VirtualVF{MAC: model.MAC{2, 1}, Port: host, Grant: &model.VFGrant{Owner: "pod", Port: held}}
-		have := Follow(&v, then, every, &model.GuestPolicy{})
-		have.SLA.Source = ""
-		if diff := cmp.Diff(held, have, cmpopts.EquateEmpty(), equal); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-	}
-	wide := model.VirtualVF{MAC: model.MAC{2, 1}, Port: held, Grant: &model.VFGrant{Owner: "pod", Port: host}}
-	have := Follow(&wide, held, every, &model.GuestPolicy{})
-	have.SLA.Source = ""
-	if diff := cmp.Diff(held, have, cmpopts.EquateEmpty(), equal); diff != "" {
-		t.Errorf("less: %s", diff)
-	}
-}

@@ -53,7 +53,7 @@ func BenchmarkTick(b *testing.B) {
 
 // ticks measures ticks at rest.
 func (h *host) ticks(b *testing.B) {
-	if !h.Core.Idle() {
+	if !h.atRest() {
 		b.Fatal("not at rest")
 	}
 	snap, err := h.World.Snapshot(context.Background())
@@ -67,7 +67,7 @@ func (h *host) ticks(b *testing.B) {
 		snap.Time = now
 		h.Core.Tick(now, snap)
 	}
-	if !h.Core.Idle() {
+	if !h.atRest() {
 		b.Fatal("the host moved: this is not a tick at rest")
 	}
 }
