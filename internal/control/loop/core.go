@@ -27,9 +27,9 @@ type Core struct {
 	checker  plan.Checker
 
 	exec    *executor.Executor
-	waiting []model.Move // planned, not begun: the VF is not free, or the limit of parallel moves is reached
-	resume  []model.Move // Moves that an earlier run began
-	giveUp  []uint64     // IDs of Steps of cancelled Moves that only wait
+	waiting []model.Move      // planned, not begun: the VF is not free, or the limit of parallel moves is reached
+	resume  []model.Move      // Moves that an earlier run began
+	giveUp  []uint64          // IDs of Steps of cancelled Moves that only wait
 	journal reconcile.Failure // of writing the journal
 	repairs repairs
 	unseen  unseen

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
 // The order of actions on one function, from any initial state.
 func TestOrder(t *testing.T) {
-	p := testPF("a", "vpf0", 1)
+	p := vpftest.PF("a", "vpf0", 1)
 	p.VFs[0].Grant = &model.VFGrant{Owner: "pod"}
 	good := Wanted(&p, 0, "tap1")
 	other := Wanted(&p, 0, "tap1")
@@ -41,7 +42,7 @@ func TestOrder(t *testing.T) {
 		"released and down":            {on(other, model.No), model.No, false, nil, "set-port"},
 		"nobody knows whether it's up": {nil, model.Unknown, true, nil, "link-down set-port"},
 	} {
-		q := testPF("a", "vpf0", 1)
+		q := vpftest.PF("a", "vpf0", 1)
 		if c.grant {
 			q = p
 		}
@@ -69,7 +70,7 @@ func TestOrder(t *testing.T) {
 
 // A function whose MAC another VM has too is not brought up; one that is already up stays up.
 func TestSharedMAC(t *testing.T) {
-	p := testPF("a", "vpf0", 1)
+	p := vpftest.PF("a", "vpf0", 1)
 	p.VFs[0].Grant = &model.VFGrant{Owner: "pod", MAC: model.MAC{2, 0, 0, 0, 0, 1}}
 	for carrier, want := range map[model.Tri]int{model.No: 0, model.Yes: 0} {
 		w := World{VMs: []VM{
@@ -103,7 +104,7 @@ func TestPause(t *testing.T) {
 
 // A running VM that could not be read keeps its guest's grants, its vDPA devices, and the record of failed actions.
 func TestUnreadVMIsNotGone(t *testing.T) {
-	p := testPF("a", "vpf0", 1)
+	p := vpftest.PF("a", "vpf0", 1)
 	p.VFs[0].Grant = &model.VFGrant{Owner: "pod"}
 	now := time.Unix(1000, 0)
 	w := World{Unread: []model.VMID{"a"}, VDPA: []model.VDPADevice{{Name: model.VDPAName("a", "old", 0), InUse: model.No}}}

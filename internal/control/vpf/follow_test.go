@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
@@ -168,7 +169,7 @@ func TestHostSettingNamed(t *testing.T) {
 		model.PortGuarantee: func(p *model.PortPolicy) { p.SLA.Guarantee = bits(3e6) },
 		model.PortLimit:     func(*model.PortPolicy) {}, // it asked for less
 	} {
-		p := testPF("a", "vpf0", 1)
+		p := vpftest.PF("a", "vpf0", 1)
 		p.VFs[0].Port, p.VFs[0].Grant = host, &grant
 		s := testState(t, p).Clone()
 		same := func(*model.PortPolicy) error { return nil }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sluice/internal/channel"
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
@@ -222,7 +223,7 @@ func TestJudge(t *testing.T) {
 
 // Guarantees inside a virtual PF are limited by its own guarantee, and the error shows the sum.
 func TestAdmit(t *testing.T) {
-	p := testPF("a", "vpf0", 3)
+	p := vpftest.PF("a", "vpf0", 3)
 	p.VFs[0].Port.SLA.Guarantee = bits(3e9)
 	p.VFs[1].Grant = &model.VFGrant{Port: model.PortPolicy{SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9, Packets: 10}}}}
 	whole := model.Rate{Bits: 5e9, Packets: 20}

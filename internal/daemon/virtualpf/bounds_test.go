@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/control/vpf"
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
@@ -50,7 +51,7 @@ func TestLinesAreBounded(t *testing.T) {
 // A guest can attach and detach all its VFs at once. Its allowance is dropped with its last virtual PF.
 func TestAllowance(t *testing.T) {
 	var all allowances
-	s := testState(t, testPF("a", "one", 2), testPF("a", "two", 3))
+	s := testState(t, vpftest.PF("a", "one", 2), vpftest.PF("a", "two", 3))
 	a := all.of("a", s)
 	if n := a.changes.Burst(); n != 32+2*5 {
 		t.Errorf("%d changes at once", n)

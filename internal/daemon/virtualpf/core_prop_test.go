@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/control/vpf"
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
@@ -219,7 +220,7 @@ func (m *machine) step(t *rapid.T) {
 	case "crash":
 		m.crash()
 	case "define":
-		p := testPF(vm, name, rapid.IntRange(1, 3).Draw(t, "vfs"))
+		p := vpftest.PF(vm, name, rapid.IntRange(1, 3).Draw(t, "vfs"))
 		p.Channel = rapid.Bool().Draw(t, "channel")
 		if rapid.IntRange(0, 3).Draw(t, "model") == 0 {
 			p.Model = model.VPFIGB

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/control/vpf"
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
@@ -180,11 +181,11 @@ func (h *fakeHost) DefineVPF(_ context.Context, p *model.VirtualPF) error {
 			return errors.New("the VM runs")
 		}
 		if p.MAC.IsZero() {
-			p.MAC = testMAC(p.VM, p.Name, -1)
+			p.MAC = vpftest.MAC(p.VM, p.Name, -1)
 		}
 		for i := range p.VFs {
 			if p.VFs[i].MAC.IsZero() {
-				p.VFs[i].MAC = testMAC(p.VM, p.Name, i)
+				p.VFs[i].MAC = vpftest.MAC(p.VM, p.Name, i)
 			}
 		}
 		h.defined[string(p.VM)+"/"+p.Name] = true
@@ -221,31 +222,7 @@ func (h *fakeHost) ChannelSocket(_ context.Context, vm model.VMID) (string, erro
 
 var testTime = time.Unix(1e9, 0)
 
-// testMAC returns the MAC of a function.
-func testMAC(vm model.VMID, name string, vf int) model.MAC {
-	return model.MAC{0x52, 0x54, 0, vm[len(vm)-1], name[len(name)-1], byte(vf + 1)}
-}
-
-// testPF returns a virtual PF with VFs.
-func testPF(vm model.VMID, name string, vfs int) model.VirtualPF {
-	p := model.VirtualPF{
-		VM: vm, VMName: "vm-" + string(vm), Name: name, Model: model.VPFVirtio, Backend: model.BackendTap, Network: "br0",
-		MAC: testMAC(vm, name, -1), Channel: true,
-	}
-	for i := range vfs {
-		p.VFs = append(p.VFs, model.VirtualVF{MAC: testMAC(vm, name, i)})
-	}
-	return p
-}
-
 func testState(t testing.TB, list ...model.VirtualPF) *vpf.State {
 	t.Helper()
-	s := (&vpf.State{}).Clone()
-	for _, p := range list {
-		s.Put(p)
-	}
-	if err := s.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return vpftest.Fill(t, (&vpf.State{}).Clone(), list...)
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/channel"
 	"sluice/internal/control/vpf"
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
@@ -38,7 +39,7 @@ func TestGuestTakesNobodysMAC(t *testing.T) {
 	if _, err := g.Attach(ctx, channel.Attach{VF: at(p, 1), Owner: "pod2", MAC: p.VFs[1].MAC.String()}); err != nil {
 		t.Errorf("its own: %v", err)
 	}
-	q := testPF("b", "vpf0", 1)
+	q := vpftest.PF("b", "vpf0", 1)
 	q.VFs[0].Port.MACs = []model.MAC{bridge}
 	if _, err := r.Define(ctx, q); err == nil {
 		t.Error("defined with the MAC of the host")
@@ -181,7 +182,7 @@ func TestLinkUpOfAnotherRun(t *testing.T) {
 
 // A link that is up without a policy, and cannot be taken down while its VM migrates, at least gets the policy.
 func TestPolicyWhereTheLinkStaysUp(t *testing.T) {
-	h, p := newFakeHost(), testPF("a", "vpf0", 1)
+	h, p := newFakeHost(), vpftest.PF("a", "vpf0", 1)
 	h.start("a", []model.VirtualPF{p})
 	h.vms["a"].NICs[1].Carrier = model.Yes
 	w, _ := h.look(t.Context())
@@ -243,7 +244,7 @@ func TestHostChangesNoMoreThanItSays(t *testing.T) {
 
 // A virtual PF that the file does not know can be taken over, and thereby removed.
 func TestUnknownFunctionSaysHowToTakeItOver(t *testing.T) {
-	h, p := newFakeHost(), testPF("a", "vpf0", 2)
+	h, p := newFakeHost(), vpftest.PF("a", "vpf0", 2)
 	h.start("a", []model.VirtualPF{p})
 	w, _ := h.look(t.Context())
 	out := vpf.NewCore().Tick(testTime, testState(t), &w)

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/channel"
 	"sluice/internal/control/vpf"
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
@@ -96,7 +97,7 @@ func TestObserveModeChangesNothing(t *testing.T) {
 		t.Errorf("attach: %v", err)
 	}
 	for what, err := range map[string]error{
-		"define":   func() error { _, err := r.Define(ctx, testPF("b", "vpf0", 1)); return err }(),
+		"define":   func() error { _, err := r.Define(ctx, vpftest.PF("b", "vpf0", 1)); return err }(),
 		"undefine": r.Undefine(ctx, "a", "vpf0"), "set": r.set(ctx, "a", "vpf0", 0, model.PortPolicy{}),
 	} {
 		if !errors.Is(err, errObserve) {

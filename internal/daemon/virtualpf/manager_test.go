@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/channel"
 	"sluice/internal/control/vpf"
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
@@ -91,7 +92,7 @@ func (r *rig) carrier(vm model.VMID, alias string) model.Tri {
 
 func (r *rig) define(vm model.VMID, vfs int) model.VirtualPF {
 	r.t.Helper()
-	p := testPF(vm, "vpf0", vfs)
+	p := vpftest.PF(vm, "vpf0", vfs)
 	p.MAC, p.Name = model.MAC{}, ""
 	for i := range p.VFs {
 		p.VFs[i].MAC = model.MAC{}
@@ -324,7 +325,7 @@ func TestDefineRefuses(t *testing.T) {
 		"name of a bridge":      func(q *model.VirtualPF) { q.Network = "" },
 		"taps only":             func(q *model.VirtualPF) { q.Model, q.Backend = model.VPFIGB, model.BackendVDPA },
 	} {
-		q := testPF("b", "vpf0", 1)
+		q := vpftest.PF("b", "vpf0", 1)
 		edit(&q)
 		if _, err := r.Define(ctx, q); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -339,7 +340,7 @@ func TestDefineRefuses(t *testing.T) {
 func TestDefineIsListed(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"one", "two"} {
-		q := testPF("a", name, 1)
+		q := vpftest.PF("a", name, 1)
 		if _, err := r.Define(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}
@@ -354,7 +355,7 @@ func TestDefineIsListed(t *testing.T) {
 func TestDefineTwice(t *testing.T) {
 	r := newRig(t)
 	r.define("a", 1)
-	q := testPF("a", "vpf0", 1)
+	q := vpftest.PF("a", "vpf0", 1)
 	q.VM, q.VMName, q.MAC, q.VFs[0].MAC = "", "a", model.MAC{}, model.MAC{}
 	if _, err := r.Define(t.Context(), q); err == nil || !strings.Contains(err.Error(), "has a virtual PF vpf0 already") {
 		t.Errorf("have %v", err)

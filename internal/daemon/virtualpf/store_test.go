@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sluice/internal/control/vpf"
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
@@ -21,7 +22,7 @@ func TestStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept, err := s.Update(func(s *vpf.State) error {
-		p := testPF("a", "vpf0", 2)
+		p := vpftest.PF("a", "vpf0", 2)
 		p.VFs[1].Grant = &model.VFGrant{Owner: "pod", MAC: model.MAC{2, 9}, Port: model.PortPolicy{Trunk: model.VLANs{{First: 3, Last: 9}}}}
 		s.Put(p)
 		s.Guests["a"] = vpf.Guest{Run: "run", Boot: "boot"}
@@ -80,7 +81,7 @@ func TestStoreRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := s.Update(func(s *vpf.State) error { s.Put(testPF("a", "vpf0", 2)); return nil })
+	before, err := s.Update(func(s *vpf.State) error { s.Put(vpftest.PF("a", "vpf0", 2)); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestStoreRefuses(t *testing.T) {
 			return nil
 		},
 		"MAC of the PF of another VM": func(s *vpf.State) error {
-			p := testPF("b", "vpf0", 1)
+			p := vpftest.PF("b", "vpf0", 1)
 			p.VFs[0].Port.MACs = []model.MAC{s.Virtual[0].MAC}
 			s.Put(p)
 			return nil

@@ -13,6 +13,7 @@ import (
 
 	"sluice/internal/channel"
 	"sluice/internal/control/vpf"
+	"sluice/internal/control/vpf/vpftest"
 	"sluice/internal/model"
 )
 
@@ -39,7 +40,7 @@ func (h *fakeHost) VDPADevices(ctx context.Context) ([]model.VDPADevice, error) 
 const vdpaVM = model.VMID("0a1b2c3d-0000-4000-8000-000000000001")
 
 func vdpaPF(name string, vfs int) model.VirtualPF {
-	p := testPF(vdpaVM, name, vfs)
+	p := vpftest.PF(vdpaVM, name, vfs)
 	p.Backend, p.Network = model.BackendVDPA, "pci/0000:03:00.*"
 	vpf.VDPADefaults(&p)
 	return p
@@ -53,7 +54,7 @@ func TestPolicyOnVDPA(t *testing.T) {
 	}
 	for what, spoil := range map[string]func(*model.PortPolicy){
 		"spoof check":  func(p *model.PortPolicy) { p.NoSpoofCheck = false },
-		"further MACs": func(p *model.PortPolicy) { p.MACs = []model.MAC{testMAC("x", "y", 1)} },
+		"further MACs": func(p *model.PortPolicy) { p.MACs = []model.MAC{vpftest.MAC("x", "y", 1)} },
 		"VLANs":        func(p *model.PortPolicy) { p.VLAN = 5 },
 		"ARP":          func(p *model.PortPolicy) { p.CheckARP = true },
 		"addresses":    func(p *model.PortPolicy) { p.Addresses = []netip.Addr{netip.MustParseAddr("10.0.0.1")} },
@@ -73,7 +74,7 @@ func TestPolicyOnVDPA(t *testing.T) {
 			t.Errorf("%s, granted: %v", what, err)
 		}
 		if what != "link state" && what != "spoof check" {
-			tap := testPF(vdpaVM, "vpf0", 2)
+			tap := vpftest.PF(vdpaVM, "vpf0", 2)
 			spoil(&tap.VFs[1].Port)
 			if err := vpf.CheckDefinition(&tap); err != nil {
 				t.Errorf("%s on a tap: %v", what, err)
@@ -131,7 +132,7 @@ func TestDevicesOfDefinitions(t *testing.T) {
 	if s := out.Virtual[0]; !s.Settled[0] || !s.Settled[1] || !s.Functions[1].Stands || len(out.Problems) > 0 {
 		t.Errorf("%+v, %+v", s, out.Problems)
 	}
-	if d := b.host.devices[vf]; d.MAC != testMAC(vdpaVM, "vpf0", 0) || d.Manager != "pci/0000:03:00.*" {
+	if d := b.host.devices[vf]; d.MAC != vpftest.MAC(vdpaVM, "vpf0", 0) || d.Manager != "pci/0000:03:00.*" {
 		t.Errorf("made %+v", d)
 	}
 
@@ -194,7 +195,7 @@ func TestManagerOnVDPA(t *testing.T) {
 	r := newRig(t)
 	r.policy.VLANs = model.VLANs{{First: 1, Last: 100}}
 	ctx := t.Context()
-	p := testPF(vdpaVM, "vpf0", 2)
+	p := vpftest.PF(vdpaVM, "vpf0", 2)
 	p.Backend, p.Network = model.BackendVDPA, "vduse"
 	p, err := r.Define(ctx, p)
 	if err != nil {
