@@ -74,7 +74,8 @@ func (r *Run) begin() {
 	r.now, r.next, r.senders = make([]bandwidth.Allowance, n), make([]bandwidth.Allowance, n), make([]bandwidth.Sender, n)
 	for i := range r.senders {
 		r.now[i] = bandwidth.Unlimited
-		r.senders[i] = bandwidth.Sender{ID: model.NICID{VM: model.VMID(fmt.Sprintf("vm%04d", i)), NIC: "net0"}, SLA: r.Link.Senders[i].SLA, Age: i}
+		id := model.NICID{VM: model.VMID(fmt.Sprintf("vm%04d", i)), NIC: "net0"}
+		r.senders[i] = bandwidth.Sender{ID: id, SLA: r.Link.Senders[i].SLA, Age: i}
 	}
 }
 

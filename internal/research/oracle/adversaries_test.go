@@ -1,8 +1,9 @@
 package oracle
 
 import (
-	"sluice/internal/research/workload"
 	"time"
+
+	"sluice/internal/research/workload"
 )
 
 // Adversaries lists loads that are hard for policies: periods close to their time constants, crowds that arrive all at once, and bursts
@@ -46,13 +47,17 @@ func tease(seed uint64) *Workload {
 		if i < 40 {
 			return "steady", workload.Flat(40e3 + 500*float64(i))
 		}
-		return "tease", workload.NewBursts(workload.Mix(seed)+uint64(i), 120e3, 2e3, workload.Uniform(20*time.Second, 40*time.Second), workload.Exponential(4*time.Minute), 0.1)
+		return "tease", workload.NewBursts(streamOf(seed, i), 120e3, 2e3,
+			workload.Uniform(20*time.Second, 40*time.Second), workload.Exponential(4*time.Minute), 0.1)
 	})
 }
 
 func hotPotato(seed uint64) *Workload {
 	return build("hot-potato", 4, func(i int) (string, workload.Shape) {
-		return "round", Sum{workload.Flat(10e3), workload.Duty{High: 90e3, On: time.Minute, Off: 19 * time.Minute, Phase: phaseOf(seed, i, 20*time.Minute)}}
+		return "round", Sum{workload.Flat(10e3), workload.Duty{
+			High: 90e3, On: time.Minute, Off: 19 * time.Minute,
+			Phase: phaseOf(seed, i, 20*time.Minute),
+		}}
 	})
 }
 
@@ -73,7 +78,8 @@ func stampede(seed uint64) *Workload {
 func scarceFast(seed uint64) *Workload {
 	return build("scarce-fast", 8, func(i int) (string, workload.Shape) {
 		name, level := group(i)
-		return name, workload.NewBursts(workload.Mix(seed)+uint64(i), level, level/10, workload.Pareto(1.3, 20*time.Second), workload.Pareto(1.3, 60*time.Second), 0.25)
+		return name, workload.NewBursts(streamOf(seed, i), level, level/10,
+			workload.Pareto(1.3, 20*time.Second), workload.Pareto(1.3, 60*time.Second), 0.25)
 	})
 }
 

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sluice/internal/research/workload"
 	"time"
+
+	"sluice/internal/research/workload"
 )
 
 // Named makes one of the workloads that policies are compared on.
@@ -57,6 +58,9 @@ func build(name string, vfs int, shape func(i int) (string, workload.Shape)) *Wo
 	return w
 }
 
+// streamOf returns the seed of the i-th VM.
+func streamOf(seed uint64, i int) uint64 { return workload.Mix(seed) + uint64(i) }
+
 func group(i int) (string, float64) {
 	level := levels[i%len(levels)]
 	return fmt.Sprintf("%gk", level/1e3), level
@@ -85,7 +89,8 @@ func bursty(seed uint64, on, off, less float64) func(int) (string, workload.Shap
 	return func(i int) (string, workload.Shape) {
 		name, level := group(i)
 		off := off - less*float64(i%len(levels))
-		return name, workload.NewBursts(workload.Mix(seed)+uint64(i), level, 0, workload.Pareto(1.75, seconds(on)), workload.Pareto(1.75, seconds(off)), on/(on+off))
+		return name, workload.NewBursts(streamOf(seed, i), level, 0,
+			workload.Pareto(1.75, seconds(on)), workload.Pareto(1.75, seconds(off)), on/(on+off))
 	}
 }
 
@@ -123,7 +128,7 @@ func ties(seed uint64) *Workload {
 		case i >= 63:
 			name, level = "low", 20e3
 		}
-		return name, workload.Jitter{Shape: workload.Flat(level), Share: 0.03, Every: time.Second, Seed: workload.Mix(seed) + uint64(i)}
+		return name, workload.Jitter{Shape: workload.Flat(level), Share: 0.03, Every: time.Second, Seed: streamOf(seed, i)}
 	})
 }
 
@@ -155,13 +160,14 @@ func cycles(seed uint64, least, most time.Duration) func(int) (string, workload.
 
 func walk(seed uint64) *Workload {
 	return build("walk", 50, func(i int) (string, workload.Shape) {
-		return "walk", &workload.Walk{Low: 5e3, High: 200e3, Every: workload.Exponential(4 * time.Minute), Seed: workload.Mix(seed) + uint64(i)}
+		return "walk", &workload.Walk{Low: 5e3, High: 200e3, Every: workload.Exponential(4 * time.Minute), Seed: streamOf(seed, i)}
 	})
 }
 
 func scarce(seed uint64) *Workload {
 	return build("scarce", 8, func(i int) (string, workload.Shape) {
 		name, level := group(i)
-		return name, workload.NewBursts(workload.Mix(seed)+uint64(i), level, level/10, workload.Pareto(1.5, 2*time.Minute), workload.Pareto(1.5, 6*time.Minute), 0.25)
+		return name, workload.NewBursts(streamOf(seed, i), level, level/10,
+			workload.Pareto(1.5, 2*time.Minute), workload.Pareto(1.5, 6*time.Minute), 0.25)
 	})
 }

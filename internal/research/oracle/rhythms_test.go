@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sluice/internal/research/workload"
 	"time"
+
+	"sluice/internal/research/workload"
 )
 
 // Rhythms lists loads with a rhythm or a typical burst. Policies that learn how long bursts last are tuned on them.
@@ -103,7 +104,7 @@ func fixedCycles(name string, vfs int, cycle time.Duration, off float64) func(ui
 			around := func(d time.Duration) workload.Draw {
 				return workload.Uniform(time.Duration((1-off)*float64(d)), time.Duration((1+off)*float64(d)))
 			}
-			return group, workload.NewBursts(workload.Mix(seed)+uint64(i), level, 0, around(on), around(cycle-on), share)
+			return group, workload.NewBursts(streamOf(seed, i), level, 0, around(on), around(cycle-on), share)
 		})
 	}
 }
@@ -113,7 +114,7 @@ func bursts(name string, vfs int, low float64, on, off workload.Draw, busy float
 	return func(seed uint64) *Workload {
 		return build(name, vfs, func(i int) (string, workload.Shape) {
 			group, level := group(i)
-			return group, workload.NewBursts(workload.Mix(seed)+uint64(i), level, level*low, on, off, busy)
+			return group, workload.NewBursts(streamOf(seed, i), level, level*low, on, off, busy)
 		})
 	}
 }
@@ -123,7 +124,8 @@ func shortOverSteady(seed uint64) *Workload {
 		if i%2 == 0 {
 			return "steady", workload.Flat(20e3 + 400*float64(i))
 		}
-		return "short", workload.NewBursts(workload.Mix(seed)+uint64(i), 150e3, 1e3, workload.Uniform(6*time.Second, 8*time.Second), workload.Exponential(40*time.Second), 0.15)
+		return "short", workload.NewBursts(streamOf(seed, i), 150e3, 1e3,
+			workload.Uniform(6*time.Second, 8*time.Second), workload.Exponential(40*time.Second), 0.15)
 	})
 }
 
@@ -139,7 +141,7 @@ func jobs(seed uint64) *Workload {
 	return build("held-jobs", 24, func(i int) (string, workload.Shape) {
 		_, level := group(i)
 		job := time.Duration((35 + 165*workload.Unit(seed+7, uint64(i))) * float64(time.Second))
-		return fmt.Sprintf("%.0fs", job.Seconds()/50), workload.NewBursts(workload.Mix(seed)+uint64(i), level*(0.6+0.8*workload.Unit(seed, uint64(i))), 500,
+		return fmt.Sprintf("%.0fs", job.Seconds()/50), workload.NewBursts(streamOf(seed, i), level*(0.6+0.8*workload.Unit(seed, uint64(i))), 500,
 			workload.Uniform(job*9/10, job*11/10), workload.Exponential(5*time.Minute), 0.25)
 	})
 }
@@ -149,9 +151,13 @@ func heldMixed(seed uint64) *Workload {
 		_, level := group(i / 4)
 		switch i % 4 {
 		case 0:
-			return "cycles", workload.Duty{High: level, Low: level / 10, On: 25 * time.Second, Off: 35 * time.Second, Phase: phaseOf(seed, i, time.Minute)}
+			return "cycles", workload.Duty{
+				High: level, Low: level / 10, On: 25 * time.Second, Off: 35 * time.Second,
+				Phase: phaseOf(seed, i, time.Minute),
+			}
 		case 1:
-			return "tails", workload.NewBursts(workload.Mix(seed)+uint64(i), level, level/20, workload.Pareto(1.6, 25*time.Second), workload.Pareto(1.6, 45*time.Second), 0.36)
+			return "tails", workload.NewBursts(streamOf(seed, i), level, level/20,
+				workload.Pareto(1.6, 25*time.Second), workload.Pareto(1.6, 45*time.Second), 0.36)
 		case 2:
 			return "steady", workload.Flat(level / 2)
 		}
@@ -161,6 +167,6 @@ func heldMixed(seed uint64) *Workload {
 
 func jumps(seed uint64) *Workload {
 	return build("held-steps", 44, func(i int) (string, workload.Shape) {
-		return "steps", &workload.Walk{Low: 4e3, High: 150e3, Every: workload.Uniform(time.Minute, 2*time.Minute), Seed: workload.Mix(seed) + uint64(i)}
+		return "steps", &workload.Walk{Low: 4e3, High: 150e3, Every: workload.Uniform(time.Minute, 2*time.Minute), Seed: streamOf(seed, i)}
 	})
 }

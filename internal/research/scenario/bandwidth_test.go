@@ -162,12 +162,14 @@ func TestNativeLiftsWhatFunctionsHave(t *testing.T) {
 
 func TestFunctionsAreChecked(t *testing.T) {
 	for text, want := range map[string][]string{
-		"vms: [{name: a, guarantee: 2Gbit, load: {send: 1Gbit}, functions: [{from: 5s, until: 4s, guarantee: 3Gbit, limit: 1Gbit, load: {shape: duty, pps: 1}}]}]": {
+		"vms: [{name: a, guarantee: 2Gbit, load: {send: 1Gbit}, " +
+			"functions: [{from: 5s, until: 4s, guarantee: 3Gbit, limit: 1Gbit, load: {shape: duty, pps: 1}}]}]": {
 			"vms[0].functions: functions share links", "vms[0].functions: are guaranteed 3Gbit", "functions[0].until: is not after",
 			"functions[0].guarantee: is above its limit",
 			"vms[0].load: a VM with functions", `needs "on"`,
 		},
-		"vms: [{name: a, count: 2, functions: [{weight: 2}]}]\ntimeline: [{at: 2s, vms: a2, load: {send: 1Gbit}}]\nbandwidth: {allocators: [{name: none}]}": {"timeline[0].vms: a2 sends through functions"},
+		"vms: [{name: a, count: 2, functions: [{weight: 2}]}]\ntimeline: [{at: 2s, vms: a2, load: {send: 1Gbit}}]\n" +
+			"bandwidth: {allocators: [{name: none}]}": {"timeline[0].vms: a2 sends through functions"},
 	} {
 		err := parse(t, filepath.Join(t.TempDir(), "x.yaml"), "duration: 10s\npfs: [{name: pf0, vfs: 1}]\n"+text)
 		for _, want := range want {

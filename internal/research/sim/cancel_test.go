@@ -29,7 +29,7 @@ func TestReleaseEndsAStuckPlug(t *testing.T) {
 			h.want("vm1 ")
 		}
 		if id, _ := h.World.VMs()[2].Holds(); id != model.NoVF {
-			t.Errorf("%s: vm2 has VF %s still", name, id)
+			t.Errorf("%s: vm2 still has VF %s", name, id)
 		}
 		h.OnEvent = nil
 		h.setRules(model.Rules{Policy: "activity", Interval: 5 * time.Second})

@@ -11,13 +11,13 @@ import (
 	"sluice/internal/model"
 )
 
-// errHung is what a runner says of an enforcer that has not answered by its deadline.
+// errHung is the result of an enforcer that misses its deadline.
 var errHung = errors.New("did not answer in time")
 
 // applyTime is how long an enforcer may take for a batch.
 const applyTime = 2 * time.Second
 
-// StartControl lets e.Bandwidth work from now on: every period, and with what each Snapshot shows.
+// StartControl makes e.Bandwidth work from now on: every period, and with each Snapshot.
 func (e *Engine) StartControl(period time.Duration) {
 	e.busy, e.queue = map[string]bool{}, map[string][]bandwidth.Order{}
 	var tick func()
@@ -33,7 +33,7 @@ func (e *Engine) StartControl(period time.Duration) {
 	e.At(e.World.Now.Add(period), tick)
 }
 
-// follow tells the controller what the host looks like.
+// follow passes a Snapshot to the bandwidth controller.
 func (e *Engine) follow(snap *model.Snapshot) {
 	if e.Bandwidth == nil {
 		return
@@ -46,12 +46,12 @@ func (e *Engine) follow(snap *model.Snapshot) {
 	first := !e.followed
 	e.followed, e.seen = true, w.Snapshot
 	e.Bandwidth.Follow(e.World.Now, w)
-	if first { // what an earlier daemon left
+	if first { // limits that an earlier daemon left
 		e.Bandwidth.Adopt(e.World.Now, e.World.standing())
 	}
 }
 
-// enforcer names the enforcer that a Limit is to have.
+// enforcer returns the name of the enforcer for a Limit.
 func (e *Engine) enforcer(snap *model.Snapshot, key model.LimitKey) (string, model.Tri) {
 	for _, f := range e.World.Enforcers() {
 		if can := f.Can(snap, key); can != model.No {
@@ -61,15 +61,14 @@ func (e *Engine) enforcer(snap *model.Snapshot, key model.LimitKey) (string, mod
 	return "", model.No
 }
 
-// apply gives each Limit to its enforcer. Those for one that is busy still wait for it.
+// apply gives each Limit to its enforcer. Limits for a busy enforcer wait.
 func (e *Engine) apply(limits []bandwidth.Order) {
 	if len(limits) == 0 {
 		return
 	}
-	snap := e.seen
 	batches := map[string][]bandwidth.Order{}
 	for _, l := range limits {
-		by, _ := e.enforcer(snap, l.LimitKey)
+		by, _ := e.enforcer(e.seen, l.LimitKey)
 		batches[by] = append(batches[by], l)
 	}
 	for _, f := range e.World.Enforcers() {
@@ -78,20 +77,20 @@ func (e *Engine) apply(limits []bandwidth.Order) {
 		case e.busy[f.Name()]:
 			e.queue[f.Name()] = newest(e.queue[f.Name()], batch)
 		default:
-			e.enact(f, snap, batch)
+			e.enact(f, e.seen, batch)
 		}
 	}
 }
 
-// newest adds a batch to one that waits: of a Limit the newer one counts.
+// newest adds a batch to the waiting Limits, of which it replaces those with the same key.
 func newest(waiting, batch []bandwidth.Order) []bandwidth.Order {
-	for _, l := range batch {
-		waiting = slices.DeleteFunc(waiting, func(o bandwidth.Order) bool { return o.LimitKey == l.LimitKey })
-	}
+	waiting = slices.DeleteFunc(waiting, func(o bandwidth.Order) bool {
+		return slices.ContainsFunc(batch, func(l bandwidth.Order) bool { return l.LimitKey == o.LimitKey })
+	})
 	return append(waiting, batch...)
 }
 
-// enact applies a batch after the time that takes. What was begun takes effect, whoever lives to hear of it.
+// enact applies a batch after the time that this takes. What was begun takes effect even if the daemon is killed meanwhile.
 func (e *Engine) enact(f loop.Enforcer, snap *model.Snapshot, batch []bandwidth.Order) {
 	core, w := e.Bandwidth, e.World
 	takes := w.traffic.Delay
@@ -125,7 +124,7 @@ func (e *Engine) enact(f loop.Enforcer, snap *model.Snapshot, batch []bandwidth.
 	})
 }
 
-// Lift lets the controller lift its limits, as it does at an orderly stop, and end.
+// Lift makes the controller lift its limits and end, as at an orderly stop.
 func (e *Engine) Lift(all bool) {
 	if e.Bandwidth == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// place is where a Limit stands.
+// place identifies a Limit in force by its enforcer and key.
 type place struct {
 	by  string
 	key model.LimitKey
@@ -21,7 +21,7 @@ type place struct {
 // held is a Limit in force.
 type held struct {
 	model.Limit
-	until time.Time // of the lease: then only the contract counts
+	until time.Time // end of the lease; afterwards only the contract counts
 }
 
 func (h *held) rate(now time.Time) model.Rate {
@@ -31,19 +31,19 @@ func (h *held) rate(now time.Time) model.Rate {
 	return h.Contract
 }
 
-// The enforcers of a simulated host, but for max_tx_rate.
+// The enforcers of a simulated host except max_tx_rate.
 const (
 	byTree   = "htb"
 	byPolice = "police"
 	byGuest  = "guest-htb"
 )
 
-// Enforcers are those of the host, in order of preference: the first that can have a Limit is to have it.
+// Enforcers returns the enforcers of the host in order of preference: the first that can apply a Limit gets it.
 func (w *World) Enforcers() []loop.Enforcer {
-	return []loop.Enforcer{w.Limiter(), &leased{w, byGuest}, &leased{w, byTree}, &leased{w, byPolice}}
+	return []loop.Enforcer{limiter{w}, &leased{w, byGuest}, &leased{w, byTree}, &leased{w, byPolice}}
 }
 
-// leased is an enforcer whose Limits end by themselves.
+// leased is an enforcer whose Limits expire.
 type leased struct {
 	w    *World
 	name string
@@ -67,7 +67,7 @@ func (l *leased) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 	return model.No
 }
 
-// isFunction says whether a Limit is about a function of a virtual PF, which is in no tree.
+// isFunction reports whether a Limit belongs to a function of a virtual PF, which is in no tree.
 func isFunction(snap *model.Snapshot, key model.LimitKey) bool {
 	vm := snap.FindVM(key.VM)
 	if vm == nil {
@@ -79,9 +79,21 @@ func isFunction(snap *model.Snapshot, key model.LimitKey) bool {
 
 // Apply implements loop.Enforcer.
 func (l *leased) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
+	return l.w.applyEach(batch, l.apply)
+}
+
+// applyEach applies Limits one by one and returns those now in force.
+func (w *World) applyEach(batch []model.Limit, apply func(*model.Limit) error) (now []model.Limit, err error) {
 	var errs []error
 	for _, limit := range batch {
-		if err := l.apply(limit); err != nil {
+		var err error
+		if w.FailLimit != nil {
+			err = w.FailLimit(limit)
+		}
+		if err == nil {
+			err = apply(&limit)
+		}
+		if err != nil {
 			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: err})
 			continue
 		}
@@ -90,12 +102,7 @@ func (l *leased) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit
 	return now, errors.Join(errs...)
 }
 
-func (l *leased) apply(limit model.Limit) error {
-	if l.w.FailLimit != nil {
-		if err := l.w.FailLimit(limit); err != nil {
-			return err
-		}
-	}
+func (l *leased) apply(limit *model.Limit) error {
 	if limit.VM != "" {
 		v := l.w.vm(limit.VM)
 		if v == nil || !slices.ContainsFunc(v.NICs, func(n *NIC) bool { return n.Alias == limit.NIC }) {
@@ -110,11 +117,11 @@ func (l *leased) apply(limit model.Limit) error {
 		delete(l.w.traffic.held, at)
 		return nil
 	}
-	l.w.traffic.held[at] = &held{limit, l.w.Now.Add(model.LimitLease)}
+	l.w.traffic.held[at] = &held{*limit, l.w.Now.Add(model.LimitLease)}
 	return nil
 }
 
-// forget lifts what stood on a VM that has gone, or in a guest that begins anew.
+// forget drops the Limits of a VM that is gone, or only those inside a guest that restarts.
 func (w *World) forget(v *VM, inGuestOnly bool) {
 	if w.traffic == nil {
 		return
@@ -126,7 +133,12 @@ func (w *World) forget(v *VM, inGuestOnly bool) {
 	}
 }
 
-// allowed is what the limits in force let a NIC send with packets of a size, bits/s.
+// virtioLimit returns the Limit of a kind in force on a NIC's tap, nil if there is none.
+func (w *World) virtioLimit(by string, n *NIC) *held {
+	return w.traffic.held[place{by, model.LimitKey{VM: n.VM.ID, NIC: n.Alias, Path: model.PathVirtio, Dir: model.Tx}}]
+}
+
+// allowed returns what the limits in force let a NIC send with packets of a given size, in bits/s.
 func (w *World) allowed(n *NIC, size float64) float64 {
 	most := math.Inf(1)
 	take := func(r model.Rate) {
@@ -137,24 +149,24 @@ func (w *World) allowed(n *NIC, size float64) float64 {
 			most = min(most, float64(r.Packets)*size)
 		}
 	}
-	on := func(by string, path model.Path) {
-		if h := w.traffic.held[place{by, model.LimitKey{VM: n.VM.ID, NIC: n.Alias, Path: path, Dir: model.Tx}}]; h != nil {
-			take(h.rate(w.Now))
-		}
-	}
-	if !n.VM.Lies {
-		on(byGuest, model.PathVF) // it stands on the master of both paths
+	// The guest's own limiter is on the master of both paths.
+	inGuest := place{byGuest, model.LimitKey{VM: n.VM.ID, NIC: n.Alias, Path: model.PathVF, Dir: model.Tx}}
+	if h := w.traffic.held[inGuest]; h != nil && !n.VM.Lies {
+		take(h.rate(w.Now))
 	}
 	if vf := w.vf(n.hasVF); n.open && vf != nil {
 		take(model.Rate{Bits: vf.MaxTxRate})
 		return most
 	}
-	on(byTree, model.PathVirtio)
-	on(byPolice, model.PathVirtio)
+	for _, by := range []string{byTree, byPolice} {
+		if h := w.virtioLimit(by, n); h != nil {
+			take(h.rate(w.Now))
+		}
+	}
 	return most
 }
 
-// standing lists the Limits that stand and that no Snapshot shows.
+// standing lists the Limits in force that no Snapshot shows.
 func (w *World) standing() (out []model.Limit) {
 	for _, h := range w.traffic.held {
 		out = append(out, h.Limit)
@@ -163,7 +175,7 @@ func (w *World) standing() (out []model.Limit) {
 	return out
 }
 
-// Stands is what limits a NIC on a path beside the guest's own limiter, and whether anything does.
+// Stands returns the limit of a NIC on a path, without the guest's own limiter, and whether there is one.
 func (w *World) Stands(n *NIC, path model.Path) (model.Rate, bool) {
 	if path == model.PathVF {
 		vf := w.vf(n.hasVF)
@@ -173,7 +185,7 @@ func (w *World) Stands(n *NIC, path model.Path) (model.Rate, bool) {
 		return model.Rate{Bits: vf.MaxTxRate}, vf.MaxTxRate > 0
 	}
 	for _, by := range []string{byTree, byPolice} {
-		if h := w.traffic.held[place{by, model.LimitKey{VM: n.VM.ID, NIC: n.Alias, Path: path, Dir: model.Tx}}]; h != nil {
+		if h := w.virtioLimit(by, n); h != nil {
 			return h.rate(w.Now), !h.rate(w.Now).IsZero()
 		}
 	}
@@ -198,8 +210,7 @@ func (t *Traffic) trees(w *World) {
 				continue
 			}
 			first := 0.0
-			if h := t.held[place{byTree, model.LimitKey{VM: f.nic.VM.ID, NIC: f.nic.Alias, Path: model.PathVirtio, Dir: model.Tx}}]; h != nil &&
-				w.Now.Before(h.until) {
+			if h := w.virtioLimit(byTree, f.nic); h != nil && w.Now.Before(h.until) {
 				first = min(f.rate, float64(h.Guarantee))
 			}
 			s.add(f, f.weight, f.rate-first)

@@ -16,7 +16,7 @@ type Engine struct {
 	Core    *loop.Core
 	Sample  time.Duration              // time between Snapshots
 	OnTick  func(now time.Time)        // after every decision, before its Steps start
-	OnEvent func(now time.Time)        // after anything changed
+	OnEvent func(now time.Time)        // after every change
 	OnMove  func(m model.MoveStatus)   // when a move has ended
 	OnStep  func(s model.Step) Verdict // when a Step starts; nil: let it run
 	OnPart  func(s model.Step, n int)  // when the first n parts of a Step have taken effect
@@ -25,30 +25,30 @@ type Engine struct {
 	OnLimits  func(by string, batch []model.Limit) // when an enforcer is given Limits
 	OnControl func()                               // after every period of Bandwidth
 
-	stopping *loop.Core                   // takes no more Snapshots
+	stopping *loop.Core                   // gets no more Snapshots
 	wake     time.Time                    // the earliest timer scheduled
-	followed bool                         // Bandwidth knows the host
-	seen     *model.Snapshot              // that it followed last
+	followed bool                         // Bandwidth has seen a Snapshot
+	seen     *model.Snapshot              // the last that it has seen
 	busy     map[string]bool              // enforcers that have not answered yet
-	queue    map[string][]bandwidth.Order // what waits for them
-	tiers    *bandwidth.Core              // in place of Bandwidth where that is nil
-	tiered   *loop.Core                   // beside which tiers works
+	queue    map[string][]bandwidth.Order // Limits that wait for them
+	tiers    *bandwidth.Core              // replaces Bandwidth while that is nil
+	tiered   *loop.Core                   // the Core that tiers belongs to
 }
 
-// Verdict is what a test wants to happen to a Step.
+// Verdict is what should happen to a Step.
 type Verdict struct {
-	Lose   bool          // it neither takes effect nor ends: the daemon must be killed
-	Extra  time.Duration // it takes longer
-	Result error         // it ends with this instead of taking effect
+	Lose   bool          // neither take effect nor end: the daemon must be killed
+	Extra  time.Duration // take longer
+	Result error         // end with this instead of taking effect
 }
 
-// At schedules do at a time in the world.
+// At schedules do at a time of the world.
 func (e *Engine) At(at time.Time, do func()) { e.World.At(at, do) }
 
 // Start schedules the first tick at the world's time.
 func (e *Engine) Start() { e.At(e.World.Now, e.tick) }
 
-// Run works off events until the time given, or until ctx ends.
+// Run processes events until the time given, or until ctx ends.
 func (e *Engine) Run(ctx context.Context, until time.Time) error {
 	for e.World.due(until) {
 		if err := ctx.Err(); err != nil {
@@ -95,12 +95,12 @@ func (e *Engine) tick() {
 	e.giveUp()
 	e.follow(snap)
 	e.launch(steps)
-	if e.Bandwidth == nil { // else it has the limits of the policy too
+	if e.Bandwidth == nil { // otherwise Bandwidth applies the policy's limits too
 		e.enforce(snap)
 	}
 }
 
-// giveUp ends Steps that nobody waits for any more. What they waited for may happen yet.
+// giveUp ends Steps that nobody waits for any more. What they waited for may still happen.
 func (e *Engine) giveUp() {
 	core := e.Core
 	for _, id := range core.GiveUp() {
@@ -112,8 +112,7 @@ func (e *Engine) giveUp() {
 	}
 }
 
-// enforce lets a controller that knows no SLAs keep what the placement policy lets VFs send. Where there is
-// nothing of that it has nothing to do.
+// enforce applies the placement policy's limits on VFs, if there are any, with a controller that knows no SLAs.
 func (e *Engine) enforce(snap *model.Snapshot) {
 	core := e.Core
 	w := core.World()
@@ -121,16 +120,12 @@ func (e *Engine) enforce(snap *model.Snapshot) {
 		return
 	}
 	if e.tiered != core {
-		e.tiers, _ = bandwidth.NewCore(bandwidth.Options{
-			Mode: model.ModeEnforce, Allocator: "none", Period: e.Sample,
-			Off: true,
-		}) // there is such an allocator
+		// This allocator exists, so there is no error.
+		e.tiers, _ = bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "none", Period: e.Sample, Off: true})
 		e.tiered = core
 	}
-	limiter, tiers := e.World.Limiter(), e.tiers
-	w.Enforcer = func(k model.LimitKey) (string, model.Tri) {
-		return limiter.Name(), limiter.Can(snap, k)
-	}
+	limiter, tiers := limiter{e.World}, e.tiers
+	w.Enforcer = func(k model.LimitKey) (string, model.Tri) { return limiter.Name(), limiter.Can(snap, k) }
 	tiers.Follow(e.World.Now, w)
 	batch := slices.Clone(tiers.Tick(e.World.Now, nil))
 	if len(batch) == 0 {
@@ -144,12 +139,12 @@ func (e *Engine) enforce(snap *model.Snapshot) {
 	})
 }
 
-// limited says whether a VF of the PF is.
+// limited reports whether a VF of the PF has a limit.
 func limited(pf model.PF) bool {
 	return slices.ContainsFunc(pf.VFs, func(vf model.VF) bool { return vf.MaxTxRate > 0 })
 }
 
-// launch starts Steps: each takes effect, part by part, and reports after the time it takes.
+// launch starts Steps. Each takes effect part by part over its duration, then reports.
 func (e *Engine) launch(steps []model.Step) {
 	for _, s := range steps {
 		var v Verdict
@@ -182,16 +177,15 @@ func (e *Engine) schedule() {
 	})
 }
 
-// Kill ends the daemon. What libvirt and the guest are about goes on by itself, and so does
-// a mirror, but no other part of a Step takes effect any more.
+// Kill ends the daemon. What libvirt and the guest have begun continues, and so does a mirror, but no other part of a Step takes effect
+// any more.
 func (e *Engine) Kill() {
 	e.Core = nil
 	e.Bandwidth, e.followed, e.busy, e.queue = nil, false, map[string]bool{}, map[string][]bandwidth.Order{}
 	e.World.Reread()
 }
 
-// Stop lets the daemon end: it begins no Move, and is dead once those under way have ended
-// or the grace is over.
+// Stop lets the daemon end: it begins no more Moves, and is dead once those in progress have ended or the grace period is over.
 func (e *Engine) Stop(grace time.Duration) {
 	core := e.Core
 	if core == nil || e.stopping == core {
@@ -226,5 +220,5 @@ func (j *Journal) End(m model.Move) error {
 	return nil
 }
 
-// Left lists the Moves that were not ended.
+// Left lists the Moves that have not ended.
 func (j *Journal) Left() []model.Move { return slices.Clone(j.open) }

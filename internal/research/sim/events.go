@@ -33,18 +33,18 @@ func (e *events) Pop() any {
 	return x
 }
 
-// At schedules do at a time in the world.
+// At schedules do at a time of the world.
 func (w *World) At(at time.Time, do func()) {
 	w.seq++
 	heap.Push(&w.queue, event{at: at, seq: w.seq, do: do})
 }
 
-// due says whether something happens until then.
+// due reports whether an event is due by then.
 func (w *World) due(until time.Time) bool {
 	return len(w.queue) > 0 && !w.queue[0].at.After(until)
 }
 
-// next lets the next thing happen.
+// next processes the next event.
 func (w *World) next() {
 	ev := heap.Pop(&w.queue).(event)
 	if w.traffic != nil {

@@ -6,12 +6,12 @@ import "sluice/internal/model"
 type Function struct {
 	VirtualPF string
 	Number    int       // 0: the PF itself; n: its VF n-1
-	Inside    model.SLA // what it has inside what its virtual PF has
+	Inside    model.SLA // its share of what the virtual PF has
 	Load      Load      // nil: it sends nothing
-	NoCarrier bool      // QEMU lets nothing through
+	NoCarrier bool      // QEMU passes nothing
 }
 
-// AddVirtualPF gives a VM a virtual PF with a VF for each of the loads, and returns their NICs, without that of the PF itself.
+// AddVirtualPF gives a VM a virtual PF with one VF for each load, and returns the NICs of the VFs.
 func (w *World) AddVirtualPF(v *VM, name, network string, loads ...Load) []*NIC {
 	for i := range len(loads) + 1 {
 		n := w.AddNIC(v, network, 0)
@@ -23,7 +23,7 @@ func (w *World) AddVirtualPF(v *VM, name, network string, loads ...Load) []*NIC 
 	return v.NICs[len(v.NICs)-len(loads):]
 }
 
-// moves is what the function's own load says it wants to send.
+// moves returns what the NIC wants to send: its share of the VM's load, or its function's own load.
 func (n *NIC) moves(w *World, pps, bytes float64) (float64, float64) {
 	f := n.Function
 	switch {
@@ -36,7 +36,7 @@ func (n *NIC) moves(w *World, pps, bytes float64) (float64, float64) {
 	return pps, bytes
 }
 
-// picture says in a Snapshot whose function the NIC is. It never has a VF behind it.
+// picture describes the function in a Snapshot's NIC, which never has a VF.
 func (f *Function) picture(out *model.NIC) {
 	out.VirtualPF, out.Function, out.Share = f.VirtualPF, f.Number, f.Inside
 	out.Carrier, out.Failover, out.FreePort = model.TriOf(!f.NoCarrier), model.FailoverNone, model.No

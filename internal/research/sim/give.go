@@ -2,8 +2,8 @@ package sim
 
 import "sluice/internal/model"
 
-// Give makes the first NIC of a VM have a VF from the start, as an earlier run of the daemon would have
-// left it: with its MAC, its bridge entry and the PF's filters for everyone else.
+// Give gives the first NIC of a VM a VF from the start, as an earlier run of the daemon would have left it: with its MAC, its bridge
+// entry, and the PF's filters for all others. It reports whether it could.
 func (w *World) Give(v *VM, id model.VFID) bool {
 	p, vf, n := w.pf(id.PF), w.vf(id), v.NICs[0]
 	if vf == nil || n.hasVF != model.NoVF || w.holder(id) != nil {

@@ -190,16 +190,17 @@ func TestRandomGuarantees(t *testing.T) {
 		}
 	}
 	share := missed.Seconds() / asked.Seconds()
-	t.Logf("%d schedules: guarantees were asked for and had to be kept for %s; they were missed for %.3f %% of it; at most %s by a limit of Sluice's, %s in all",
+	t.Logf("%d schedules: guarantees were asked for and had to be kept for %s; they were missed for %.3f %% of it; "+
+		"at most %s by a limit of Sluice's, %s in all",
 		n, asked.Round(time.Second), 100*share, held, pressed)
 	if share > 0.01 || asked < time.Duration(n)*30*time.Second {
 		t.Error("too little was asked for, or kept")
 	}
 }
 
-// TestSchedulesThatBrokeGuarantees runs random schedules again that found faults: a limit in a guest that outlived the
-// VF it was for, a capacity that was believed to fall because limits take effect late, or its senders move, a VF's rate
-// that was not lifted, guarantees that shrank for one whom nothing limited for a moment, and a limit in a guest that did not follow while it waited for a VF.
+// TestSchedulesThatBrokeGuarantees repeats random schedules that found faults: a limit in a guest that outlived its VF; a capacity that
+// was believed to fall because limits take effect late or senders move; a VF's rate that was not lifted; guarantees that shrank for a
+// sender that nothing limited for a moment; a limit in a guest that did not change while it waited for a VF.
 func TestSchedulesThatBrokeGuarantees(t *testing.T) {
 	for _, seed := range []uint64{284, 314, 392, 424, 498, 592, 692, 1246, 1358} {
 		if err := newPromises(t, seed).run(breaches, int(seed%5)); err != nil {

@@ -7,19 +7,18 @@ import (
 	"sluice/internal/model"
 )
 
-// guest is what a guest is about to do by itself with one of its NICs, and the Steps that wait for it.
+// guest is what a guest is about to do with one of its NICs, and the Steps that wait for it.
 type guest struct {
-	turn    int // of what it is about to do; what was planned in an earlier turn is off
+	turn    int // number of the present plan; plans with an earlier number are cancelled
 	at      time.Time
 	do      func()
 	waiting []*run
 }
 
-// whilePaused is how often a guest that does not run is looked at again.
+// whilePaused is the interval between checks of a guest that does not run.
 const whilePaused = 100 * time.Millisecond
 
-// soon makes the guest do something after a while, instead of what it was about to do. A
-// guest that does not run then does it when it does.
+// soon makes the guest do something after a while instead of what it was about to do, or, if it does not run then, as soon as it runs.
 func (w *World) soon(n *NIC, after time.Duration, do func()) {
 	v, g := n.VM, &n.guest
 	g.turn++
@@ -37,26 +36,25 @@ func (w *World) soon(n *NIC, after time.Duration, do func()) {
 	})
 }
 
-// later puts off what the guest is about to do.
+// later postpones what the guest is about to do.
 func (w *World) later(n *NIC, by time.Duration) {
 	if n.guest.do != nil && by != 0 {
 		w.soon(n, n.guest.at.Add(by).Sub(w.Now), n.guest.do)
 	}
 }
 
-// cancel makes the guest not do what it was about to do.
+// cancel drops what the guest was about to do.
 func (n *NIC) cancel() {
 	n.guest.turn++
 	n.guest.do = nil
 }
 
-// probe makes the guest's driver take up the VF that is in the VM, if it pairs with the
-// virtio NIC: by the MAC that the driver finds.
+// probe makes the guest's driver open the VM's VF if it pairs with the virtio NIC, that is if both have the same MAC.
 func (w *World) probe(n *NIC) {
 	id := n.hasVF
 	w.soon(n, w.Timing.Guest+n.VM.Slow, func() {
 		vf := w.vf(id)
-		pairs := vf != nil && (vf.MAC == n.MAC || n.foreign) // others make bonds that do not look at it
+		pairs := vf != nil && (vf.MAC == n.MAC || n.foreign) // bonds made by others ignore the MAC
 		if pairs && !n.VM.NoDriver && !n.open && n.hasVF == id && !w.spoiled(n, model.StepWaitGuest) {
 			n.open = true
 			n.changed()
@@ -64,7 +62,7 @@ func (w *World) probe(n *NIC) {
 	})
 }
 
-// eject makes the guest let go of its VF: its driver closes it, then the device is out.
+// eject makes the guest release its VF: the driver closes it, then the device is removed.
 func (w *World) eject(n *NIC) {
 	w.soon(n, w.Timing.Gone-w.Timing.Close+n.VM.Slow, func() {
 		if n.VM.IgnoreUnplug || w.spoiled(n, model.StepWaitGone) {
@@ -83,8 +81,7 @@ func (w *World) eject(n *NIC) {
 	})
 }
 
-// spoiled says whether a Step that waits for what the guest is about to do is to fail, so
-// that the guest does not do it.
+// spoiled reports whether a Step that waits for the guest is made to fail; the guest then does not do what it was about to do.
 func (w *World) spoiled(n *NIC, k model.StepKind) bool {
 	if w.Fail == nil {
 		return false
@@ -101,18 +98,17 @@ func (w *World) spoiled(n *NIC, k model.StepKind) bool {
 	return spoiled
 }
 
-// changed tells the Steps that wait for the guest.
+// changed makes the Steps that wait for the guest check again.
 func (n *NIC) changed() {
 	for _, r := range slices.Clone(n.guest.waiting) {
 		r.look()
 	}
 }
 
-// bootTime is how long a guest listens to nothing when it restarts.
+// bootTime is how long a restarting guest receives nothing.
 const bootTime = 2 * time.Second
 
-// Reboot restarts the guest: pending unplugs are lost, and a driver takes up the VFs a while
-// after the rest of the guest is there again.
+// Reboot restarts the guest: pending unplugs are lost, and the driver opens the VFs some time after the guest is up again.
 func (w *World) Reboot(v *VM) {
 	v.booting = true
 	w.forget(v, true)
@@ -139,7 +135,7 @@ func (w *World) Restart(v *VM) {
 	w.Reboot(again)
 }
 
-// LoadDriver gives the guest its VF driver; it takes up VFs that are there.
+// LoadDriver loads the guest's VF driver, which opens the VFs present.
 func (w *World) LoadDriver(v *VM) {
 	v.NoDriver = false
 	for _, n := range v.NICs {
@@ -149,7 +145,7 @@ func (w *World) LoadDriver(v *VM) {
 	}
 }
 
-// UnloadDriver takes the VF driver out of a guest, which falls back to virtio.
+// UnloadDriver unloads the guest's VF driver; the guest falls back to virtio.
 func (w *World) UnloadDriver(v *VM) {
 	v.NoDriver = true
 	for _, n := range v.NICs {

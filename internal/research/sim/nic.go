@@ -20,8 +20,8 @@ type NIC struct {
 
 	Function *Function // of a virtual PF; nil: it is of none
 
-	Flows float64 // that share a full link with those of others; 0: 1
-	Blast bool    // it sends what it wants whatever gets through, so that a full link takes from it in proportion
+	Flows float64 // its flows, which share a full link with those of others; 0: 1
+	Blast bool    // it sends regardless of loss; its share of a full link is proportional to what it sends
 
 	hasVF   model.VFID // in the domain
 	foreign bool       // attached by somebody else
@@ -29,13 +29,13 @@ type NIC struct {
 	asked   bool       // an unplug is pending in the guest
 	tap     string
 	guest   guest
-	seen    watched // what the last Snapshot could have shown
+	seen    watched // its state at the last Snapshot
 
 	sent                [2]counter // by path: virtio, VF
-	device              int        // number of the VF's counters: each plug has others
-	noise               float64    // in what is counted until the next Reading, as a share
-	link                *PF        // that it sends through now
-	want, rate, allowed float64    // bits/s on the wire, now
+	device              int        // number of the VF's counters: each plug has new ones
+	noise               float64    // of the counters until the next Reading, as a share
+	link                *PF        // that carries what it sends now
+	want, rate, allowed float64    // bits/s on the wire now
 	size                float64    // bits of its packets
 }
 
@@ -44,7 +44,7 @@ type watched struct {
 	open bool
 }
 
-// AddNIC gives a VM another NIC, which moves a share (0..1) of its load instead of the first.
+// AddNIC gives a VM another NIC, which takes over a share (0..1) of the load from the first.
 func (w *World) AddNIC(v *VM, network string, share float64) *NIC {
 	i, first := len(v.NICs), v.NICs[0]
 	n := &NIC{VM: v, Alias: fmt.Sprintf("ua-net%d", i), MAC: first.MAC, Net: network, Share: share, tap: fmt.Sprintf("%s-%d", first.tap, i)}
@@ -54,17 +54,17 @@ func (w *World) AddNIC(v *VM, network string, share float64) *NIC {
 	return n
 }
 
-// AttachForeign lets somebody else attach a VF to a VM.
+// AttachForeign attaches a VF as somebody other than Sluice does.
 func (n *NIC) AttachForeign(id model.VFID) {
 	n.hasVF, n.foreign, n.open = id, true, true
 	n.newCounters()
 	n.changed()
 }
 
-// Holds says which VF a NIC has, and whether the guest uses it.
+// Holds returns the NIC's VF and whether the guest uses it.
 func (n *NIC) Holds() (id model.VFID, open bool) { return n.hasVF, n.open }
 
-// Holds says which VF a VM has behind the first NIC with one, and whether its guest uses it.
+// Holds returns the VF of the VM's first NIC that has one, and whether the guest uses it.
 func (v *VM) Holds() (id model.VFID, open bool) {
 	for _, n := range v.NICs {
 		if n.hasVF != model.NoVF {
@@ -74,7 +74,7 @@ func (v *VM) Holds() (id model.VFID, open bool) {
 	return model.NoVF, false
 }
 
-// Tap is the name of its tap.
+// Tap returns the name of the NIC's tap.
 func (n *NIC) Tap() string { return n.tap }
 
 // String names the NIC, for people.
@@ -83,7 +83,7 @@ func (n *NIC) String() string { return n.VM.Name + "/" + n.Alias }
 func (n *NIC) address() address { return address{n.Net, n.MAC} }
 func (n *NIC) mirror() mirror   { return mirror{n.tap, n.MAC} }
 
-// nics are the NICs of all VMs, in order of VM.
+// nics iterates over the NICs of all VMs in order of VM.
 func (w *World) nics() iter.Seq[*NIC] {
 	return func(yield func(*NIC) bool) {
 		for _, v := range w.vms {
@@ -96,10 +96,10 @@ func (w *World) nics() iter.Seq[*NIC] {
 	}
 }
 
-// freePort says whether one more VF could be plugged into the VM.
+// freePort reports whether another VF could be plugged into the VM.
 func (v *VM) freePort() bool { return !v.NoPort && (v.Ports == 0 || v.freePorts() > 0) }
 
-// freePorts counts, of a VM with a number of root ports.
+// freePorts counts the free root ports of a VM with a fixed number of them.
 func (v *VM) freePorts() int {
 	free := v.Ports
 	for _, n := range v.NICs {
@@ -110,7 +110,7 @@ func (v *VM) freePorts() int {
 	return max(0, free)
 }
 
-// holder is the NIC that has the VF, or nil.
+// holder returns the NIC that has the VF, or nil.
 func (w *World) holder(id model.VFID) *NIC {
 	for n := range w.nics() {
 		if n.hasVF == id {
@@ -120,7 +120,7 @@ func (w *World) holder(id model.VFID) *NIC {
 	return nil
 }
 
-// nic is the NIC whose VF a Step plugs, takes away or looks for.
+// nic returns the NIC that a Step is about.
 func (w *World) nic(s model.Step) (*NIC, error) {
 	v := w.vm(s.Subject.VM)
 	if v == nil {

@@ -2,17 +2,16 @@ package sim
 
 import "sluice/internal/model"
 
-// Reach says which frames get through to a guest by one of its NICs and out of it, now. It
-// is what "nobody is ever cut off" means: by a NIC with an open VF the guest hears that
-// alone, by any other its tap.
+// Reach says which frames reach a guest through one of its NICs, and whether the guest's own frames get out. It defines what "nobody is
+// ever cut off" means: on a NIC with an open VF the guest receives through the VF only, otherwise through the tap.
 type Reach struct {
 	Wire  bool // from the wire, through whichever PF of its network has a link
 	Local bool // from another port of its bridge
-	VFs   bool // from other guests' VFs; those of one PF reach VFs of another through the wire
+	VFs   bool // from other guests' VFs; VFs of different PFs reach each other through the wire
 	Out   bool // from the guest
 }
 
-// Reach says how the NIC is reached.
+// Reach returns the NIC's present Reach.
 func (w *World) Reach(n *NIC) Reach {
 	r := Reach{Wire: true, VFs: true, Out: w.sends(n)}
 	r.Local = w.hears(n, w.bridge(n, nil))
@@ -32,17 +31,17 @@ func (w *World) Reach(n *NIC) Reach {
 			at := vf
 			if self {
 				at = at.and(w.bridge(n, p))
-			} // what no filter takes goes out on the wire
+			} // a frame that matches no filter goes out on the wire
 			r.VFs = r.VFs && w.hears(n, at)
 		}
 	}
 	return r
 }
 
-// arrival is where a frame gets.
+// arrival says where a frame arrives.
 type arrival struct {
 	vf, tap bool // the NIC's own
-	caught  bool // a VF's filter took it
+	caught  bool // a VF's filter matched
 }
 
 func (a arrival) and(b arrival) arrival {
@@ -51,7 +50,7 @@ func (a arrival) and(b arrival) arrival {
 
 func (w *World) hears(n *NIC, a arrival) bool { return a.vf && n.open || a.tap && !n.open }
 
-// sends says whether what the guest sends gets out: the VF drops what has not its MAC.
+// sends reports whether the guest's frames get out. A VF drops frames without its MAC.
 func (w *World) sends(n *NIC) bool {
 	if !n.open {
 		return !n.TapDown
@@ -60,7 +59,7 @@ func (w *World) sends(n *NIC) bool {
 	return p != nil && p.LinkUp && w.filters(p, n).vf
 }
 
-// filters says which VFs of the PF take a frame for the NIC.
+// filters returns which VFs of the PF receive a frame for the NIC.
 func (w *World) filters(p *PF, n *NIC) (a arrival) {
 	for i := range p.VFs {
 		if vf := &p.VFs[i]; vf.MAC == n.MAC && vf.VLAN == n.VLAN {
@@ -71,8 +70,7 @@ func (w *World) filters(p *PF, n *NIC) (a arrival) {
 	return a
 }
 
-// bridge follows a frame for the NIC that came into the bridge through from, nil for a
-// port that is no PF.
+// bridge follows a frame for the NIC that entered the bridge through from; nil: a port that is not a PF.
 func (w *World) bridge(n *NIC, from *PF) arrival {
 	out := func(name string) arrival {
 		if p := w.pf(name); p != nil && p != from {
@@ -91,7 +89,7 @@ func (w *World) bridge(n *NIC, from *PF) arrival {
 	return a
 }
 
-// othersUse says whether another guest than the NIC's uses a VF of the PF.
+// othersUse reports whether a guest other than the NIC's uses a VF of the PF.
 func (w *World) othersUse(p *PF, n *NIC) bool {
 	for o := range w.nics() {
 		if o.VM != n.VM && o.open && o.hasVF.PF == p.Name {
@@ -101,7 +99,7 @@ func (w *World) othersUse(p *PF, n *NIC) bool {
 	return false
 }
 
-// listens says whether the VM's guest would hear a frame at all. One that migrates away runs here until the end.
+// listens reports whether the guest can receive at all. A VM that migrates away runs here until the end.
 func (v *VM) listens() bool {
 	return (v.State == model.VMRunning || v.State == model.VMMigrating) && !v.booting && !v.gone
 }

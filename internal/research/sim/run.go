@@ -11,20 +11,20 @@ import (
 	"sluice/internal/model"
 )
 
-// run is a Step under way, for the daemon that asked for it.
+// run is a Step in progress, for the daemon that started it.
 type run struct {
 	*Engine
 	core   *loop.Core
 	step   model.Step
 	nic    *NIC  // that it waits for
-	result error // it ends with this instead of taking effect
+	result error // to end with instead of taking effect
 	parts  []part
-	done   int // parts
+	done   int // number of parts done
 	each   time.Duration
 	over   bool
 }
 
-// part is something that a Step changes at one moment.
+// part is a change that a Step makes at one moment.
 type part func() error
 
 // begin starts the Step, which takes longer than usual by extra.
@@ -56,11 +56,10 @@ func (r *run) begin(extra time.Duration) {
 	r.At(w.Now.Add(takes-r.each*time.Duration(len(r.parts)-1)), r.next)
 }
 
-// dead says that the daemon which asked for the Step is no more.
+// dead reports whether the daemon that started the Step has been killed.
 func (r *run) dead() bool { return r.core == nil || r.core != r.Core }
 
-// next does the next part. One that was asked for before the deadline takes effect behind
-// it, but no other does.
+// next does the next part. A part that began before the deadline still takes effect after it, but no further part does.
 func (r *run) next() {
 	late := r.over
 	if byItself := r.step.Kind == model.StepAttach || r.step.Kind == model.StepDetach; r.dead() && !byItself {
@@ -93,14 +92,14 @@ func (r *run) tell() {
 	}
 }
 
-// finish tells the daemon, if it lives still.
+// finish reports the result to the daemon if it is still running.
 func (r *run) finish(err error) {
 	if r.over {
 		return
 	}
 	r.over = true
-	if errors.Is(err, model.ErrGone) && r.World.vm(r.step.Subject.VM) != nil { // the VF is, not the VM
-		err = fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must not say any more that the VM is gone
+	if errors.Is(err, model.ErrGone) && r.World.vm(r.step.Subject.VM) != nil { // the VF is gone, not the VM
+		err = fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must no longer say that the VM is gone
 	}
 	if r.nic != nil {
 		r.nic.guest.waiting = slices.DeleteFunc(r.nic.guest.waiting, func(o *run) bool { return o == r })
@@ -110,8 +109,7 @@ func (r *run) finish(err error) {
 	}
 }
 
-// wait is a Step that changes nothing: it ends when the guest has done something, with an
-// error at its deadline.
+// wait runs a Step that changes nothing: it ends when the guest has done what it waits for, or with an error at its deadline.
 func (r *run) wait(takes, extra time.Duration) {
 	w := r.World
 	n, err := w.nic(r.step)
@@ -128,11 +126,11 @@ func (r *run) wait(takes, extra time.Duration) {
 	n.guest.waiting = append(n.guest.waiting, r)
 	r.At(w.Now.Add(w.Timing.Kernel), r.look)
 	r.At(w.Now.Add(r.step.Timeout), func() {
-		r.finish(fmt.Errorf("%s did nothing about the VF in time: %w", n, model.ErrGuest))
+		r.finish(fmt.Errorf("%s did not act on the VF in time: %w", n, model.ErrGuest))
 	})
 }
 
-// look ends a wait that is over.
+// look ends a wait whose condition has come true.
 func (r *run) look() {
 	if r.over {
 		return

@@ -9,8 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Snapshot pictures the world as observe would. The result stays valid until the
-// second next call; Copy it to keep it longer.
+// Snapshot shows the world as package observe would. The result stays valid until the second next call; Copy it to keep it longer.
 func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 	if w.down {
 		return nil, errLibvirt
@@ -43,7 +42,7 @@ func (w *World) picturePF(out *model.PF, p *PF) {
 	if old := w.slow; old != nil && len(old.vfs[p.Name]) == len(p.VFs) {
 		vfs, selfs = append(vfs, old.vfs[p.Name]...), old.self[p.Name]
 	} else {
-		vfs = append(vfs, p.VFs...) // p's own must not change
+		vfs = append(vfs, p.VFs...) // the PF's own must not change
 	}
 	*out = p.PF
 	out.VFs = vfs
@@ -115,7 +114,7 @@ func (w *World) pictureNIC(out *model.NIC, n *NIC, s *model.Snapshot) {
 	}
 }
 
-// picturePins lists the bridge entries at PFs for VMs that have gone.
+// picturePins lists the bridge entries at PFs for VMs that are gone.
 func (w *World) picturePins(s *model.Snapshot) {
 	fdb := w.fdb
 	if w.slow != nil {
@@ -137,7 +136,7 @@ func (w *World) picturePins(s *model.Snapshot) {
 	slices.SortFunc(s.Routes, func(a, b model.Route) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
 }
 
-// inGuest says whether the guest uses its VF, as far as the Snapshot knows.
+// inGuest reports whether the guest uses its VF, as far as the Snapshot shows it.
 func (w *World) inGuest(n *NIC) bool {
 	now := watched{n.hasVF, n.open}
 	if was := n.seen; w.LagInGuest {
@@ -147,7 +146,7 @@ func (w *World) inGuest(n *NIC) bool {
 	return now.open
 }
 
-// settings are what is slow to read, as they were at one moment.
+// settings are the slow-to-read parts of the host as they were at one moment.
 type settings struct {
 	read    time.Time
 	vfs     map[string][]model.VF
@@ -156,7 +155,7 @@ type settings struct {
 	mirrors map[mirror]string
 }
 
-// reread reads what is slow to read anew if it is due, and says when that was last.
+// reread refreshes the settings when due, and returns when they were last read.
 func (w *World) reread() time.Time {
 	if w.Lag == 0 {
 		w.slow = nil
@@ -174,14 +173,14 @@ func (w *World) reread() time.Time {
 	return w.slow.read
 }
 
-// seenLoad is what is seen of a VM's load.
+// seenLoad is a VM's load as it is seen.
 type seenLoad struct {
 	pps, bytes float64
 	known      bool
-	shares     bool // it is for the links to say what of it is sent
+	shares     bool // the links decide how much of it is sent
 }
 
-// load looks at a VM's load.
+// load returns a VM's load as it is seen.
 func (w *World) load(out *model.VM, v *VM) seenLoad {
 	l := seenLoad{known: true, shares: w.traffic != nil}
 	if v.Load != nil && v.State == model.VMRunning {
@@ -204,7 +203,7 @@ func (l seenLoad) picture(w *World, out *model.NIC, n *NIC) {
 		RxPPS: pps / 2, TxPPS: pps / 2, RxBytes: bytes / 2, TxBytes: bytes / 2, Source: model.SourceSim, Known: l.known,
 		Proof: proof,
 	}
-	if l.shares { // what gets through, not what it wants
+	if l.shares { // what is sent, not what the VM wants
 		t.RxPPS, t.RxBytes, t.TxPPS, t.TxBytes = 0, 0, 0, 0
 		if n.size > 0 {
 			t.TxPPS = n.rate / n.size
@@ -227,18 +226,18 @@ func (l seenLoad) picture(w *World, out *model.NIC, n *NIC) {
 	}
 }
 
-// Copy makes a Snapshot that later calls do not change.
+// Copy returns a copy of a Snapshot that later calls do not change.
 func Copy(s *model.Snapshot) *model.Snapshot {
 	out := *s
-	out.PFs = append([]model.PF(nil), s.PFs...)
+	out.PFs = slices.Clone(s.PFs)
 	for i := range out.PFs {
-		out.PFs[i].VFs = append([]model.VF(nil), s.PFs[i].VFs...)
-		out.PFs[i].SelfFDB = append([]model.MAC(nil), s.PFs[i].SelfFDB...)
+		out.PFs[i].VFs = slices.Clone(s.PFs[i].VFs)
+		out.PFs[i].SelfFDB = slices.Clone(s.PFs[i].SelfFDB)
 	}
 	out.Routes = slices.Clone(s.Routes)
-	out.VMs = append([]model.VM(nil), s.VMs...)
+	out.VMs = slices.Clone(s.VMs)
 	for i := range out.VMs {
-		out.VMs[i].NICs = append([]model.NIC(nil), s.VMs[i].NICs...)
+		out.VMs[i].NICs = slices.Clone(s.VMs[i].NICs)
 	}
 	return &out
 }

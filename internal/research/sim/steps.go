@@ -10,7 +10,7 @@ import (
 
 var errLibvirt = errors.New("libvirt does not answer")
 
-// Takes is how long a Step takes when nothing goes wrong.
+// Takes returns how long a Step takes when nothing goes wrong.
 func (t Timing) Takes(k model.StepKind) time.Duration {
 	switch k {
 	case model.StepAttach:
@@ -27,7 +27,7 @@ func (t Timing) Takes(k model.StepKind) time.Duration {
 
 func gone(s model.Step) error { return fmt.Errorf("domain %s: %w", s.Subject.VMName, model.ErrGone) }
 
-// checkVirtio says whether the VM could live on its virtio NIC alone.
+// checkVirtio fails unless the VM could run on its virtio NIC alone.
 func (w *World) checkVirtio(s model.Step) error {
 	n, err := w.nic(s)
 	switch {
@@ -41,7 +41,7 @@ func (w *World) checkVirtio(s model.Step) error {
 	return nil
 }
 
-// hotplug is an attach, or a request to detach.
+// hotplug attaches a VF, or asks the guest to release it.
 func (w *World) hotplug(s model.Step) error {
 	n, err := w.nic(s)
 	switch {
@@ -67,7 +67,7 @@ func (w *World) attach(s model.Step, n *NIC) error {
 	case n.hasVF == s.Device.VF:
 		return nil
 	case n.hasVF != model.NoVF:
-		return fmt.Errorf("%s has VF %s already: %w", n, n.hasVF, model.ErrPermanent)
+		return fmt.Errorf("%s already has VF %s: %w", n, n.hasVF, model.ErrPermanent)
 	case !n.VM.freePort():
 		return fmt.Errorf("%s has no free root port: %w", n.VM.Name, model.ErrPermanent)
 	}
@@ -76,13 +76,13 @@ func (w *World) attach(s model.Step, n *NIC) error {
 	}
 	n.hasVF, n.foreign, n.open, n.asked = s.Device.VF, false, false, false
 	n.newCounters()
-	if !n.VM.booting { // else its driver finds it then
+	if !n.VM.booting { // otherwise its driver finds the VF when it loads
 		w.probe(n)
 	}
 	return nil
 }
 
-// unclaimed fails if anybody but the VM's NIC with that MAC has the VF.
+// unclaimed fails if anything but the VM's NIC with that MAC has the VF.
 func (w *World) unclaimed(id model.VFID, vm model.VMID, mac model.MAC) error {
 	if o := w.holder(id); o != nil && (o.VM.ID != vm || o.MAC != mac || o.foreign) {
 		return fmt.Errorf("VF %s is in %s: %w", id, o, model.ErrPermanent)
@@ -90,14 +90,14 @@ func (w *World) unclaimed(id model.VFID, vm model.VMID, mac model.MAC) error {
 	return nil
 }
 
-// waited says whether what a Step waits for has come true, or never will.
+// waited reports whether what a Step waits for has come true, or never will.
 func (w *World) waited(s model.Step) (bool, error) {
 	n, err := w.nic(s)
 	switch {
 	case err != nil:
 		return true, err
 	case s.Kind == model.StepWaitGuest && n.hasVF != s.Device.VF:
-		return true, fmt.Errorf("%s has not VF %s: %w", n, s.Device.VF, model.ErrGuest)
+		return true, fmt.Errorf("%s does not have VF %s: %w", n, s.Device.VF, model.ErrGuest)
 	case s.Kind == model.StepWaitGuest:
 		return n.open, nil
 	case w.down:
@@ -106,9 +106,8 @@ func (w *World) waited(s model.Step) (bool, error) {
 	return n.hasVF != s.Device.VF || n.foreign, nil
 }
 
-// host splits a Step that goes through the kernel into the changes it makes, which come
-// one after the other, where the Step's Path says. What they would change may have vanished
-// with its VM or PF: then there is nothing to do.
+// host splits a Step on the kernel into its consecutive changes on the Step's Path. What they would change may have vanished with its VM
+// or PF; then there is nothing to do.
 func (w *World) host(s model.Step) []part {
 	switch s.Kind {
 	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepClearVF:
@@ -129,9 +128,9 @@ func (w *World) host(s model.Step) []part {
 	case model.StepDelSelf:
 		return []part{func() error { p.delSelf(s.Path.MAC); return nil }}
 	case model.StepOpenDualPath:
-		return w.openWindow(s, v)
+		return w.openDualPath(s, v)
 	case model.StepCloseDualPath:
-		return []part{w.closeWindow(s, v)}
+		return []part{w.closeDualPath(s, v)}
 	case model.StepFollowGuest:
 		return w.followGuest(s)
 	case model.StepRouteToVF:
@@ -142,14 +141,14 @@ func (w *World) host(s model.Step) []part {
 	return []part{nothing} // announce
 }
 
-// entry is where a Step's frames are looked up, and dualPath what copies them.
+// entry is the bridge entry of a Step's frames, and dualPath the mirror that copies them.
 func entry(s model.Step) address   { return address{s.Path.Network, s.Path.MAC} }
 func dualPath(s model.Step) mirror { return mirror{s.Path.Tap, s.Path.MAC} }
 
 func nothing() error { return nil }
 
 func (p *PF) addSelf(mac model.MAC) {
-	// A filter that cannot be had is no error: the VM does without.
+	// It is not an error if the PF has no room for the filter: the VM does without.
 	if p != nil && (p.SelfSlots == 0 || len(p.self) < p.SelfSlots) {
 		p.self[mac] = true
 	}
@@ -161,7 +160,7 @@ func (p *PF) delSelf(mac model.MAC) {
 	}
 }
 
-// setUp splits a Step that sets up a VF. What is in somebody's guest is not touched.
+// setUp splits a Step that sets up a VF. A VF inside somebody else's guest is not touched.
 func (w *World) setUp(s model.Step) []part {
 	ready := func() (*model.VF, error) {
 		vf := w.vf(s.VF.ID)
@@ -170,7 +169,7 @@ func (w *World) setUp(s model.Step) []part {
 		}
 		if s.Kind == model.StepClearVF {
 			if o := w.holder(s.VF.ID); o != nil {
-				return nil, fmt.Errorf("%s has VF %s still", o, s.VF.ID)
+				return nil, fmt.Errorf("%s still has VF %s", o, s.VF.ID)
 			}
 			return vf, nil
 		}
@@ -204,13 +203,13 @@ func (w *World) setUp(s model.Step) []part {
 	}
 }
 
-// openWindow splits it: the PF's port, then the mirror, then the bridge entry.
-func (w *World) openWindow(s model.Step, v *VM) []part {
+// openDualPath returns the parts: the PF's port, then the mirror, then the bridge entry.
+func (w *World) openDualPath(s model.Step, v *VM) []part {
 	if v == nil {
 		return []part{func() error { return gone(s) }}
 	}
 	return []part{
-		nothing, // the bridge learns nothing from the PF's port any more
+		nothing, // turns off learning at the PF's port
 		w.startMirror(s, v),
 		func() error { // without a mirror the entry stays where the guest listens
 			if v.gone {
@@ -235,12 +234,12 @@ func (w *World) startMirror(s model.Step, v *VM) part {
 
 var errSides = errors.New("the guest changed sides meanwhile")
 
-// followGuest looks where the guest listens, leads its frames there and ends the mirror;
-// or feeds both paths while it has a VF that it does not use.
+// followGuest leads frames to the path on which the guest listens and ends the mirror, or feeds both paths while the guest has a VF that
+// it does not use.
 func (w *World) followGuest(s model.Step) []part {
 	n, err := w.nic(s)
 	if errors.Is(err, model.ErrGone) {
-		return []part{w.closeWindow(s, nil)}
+		return []part{w.closeDualPath(s, nil)}
 	} else if err != nil {
 		return []part{func() error { return err }}
 	}
@@ -286,14 +285,14 @@ func (w *World) followGuest(s model.Step) []part {
 				pin(s.Path.Tap)
 				return nil
 			}
-			return w.closeWindow(s, n.VM)()
+			return w.closeDualPath(s, n.VM)()
 		},
 	}
 }
 
-// closeWindow ends the mirror. That of a VM that has gone went with its tap; there it takes
-// the bridge entry away that still points to the PF.
-func (w *World) closeWindow(s model.Step, v *VM) part {
+// closeDualPath ends the mirror. The mirror of a VM that is gone went with its tap; then only a bridge entry that still points to the PF
+// is removed.
+func (w *World) closeDualPath(s model.Step, v *VM) part {
 	return func() error {
 		switch {
 		case v != nil && !v.gone:

@@ -9,11 +9,10 @@ import (
 	"sluice/internal/model"
 )
 
-// Traffic makes NICs send what their VMs' Loads want to: they share links and the packets that
-// the host carries, as a fluid. On a full link each sender gets in proportion to its flows, up to
-// what it wants and is allowed. All of a Load is sent and nothing is received.
+// Traffic makes NICs send what their VMs' Loads want to send. They share links and the host's packet rate as a fluid: on a full link
+// each sender gets a share in proportion to its flows, up to what it wants and is allowed. All of a Load is sent; nothing is received.
 type Traffic struct {
-	Step    time.Duration // between two looks at the Loads; 0: 10 ms
+	Step    time.Duration // interval at which Loads are sampled; 0: 10 ms
 	Packets float64       // packets/s that the host carries on virtio for all VMs; 0: any number
 	Noise   float64       // standard deviation of a period's Reading, as a share of it
 	Lost    float64       // share of the Readings that are lost
@@ -21,7 +20,7 @@ type Traffic struct {
 	Tree    bool          // the taps behind a PF share one HTB tree
 	Rand    *rand.Rand    // for Noise and Lost
 
-	// Hang, when set, says how much longer than Delay an enforcer takes.
+	// Hang, when set, returns how much longer than Delay an enforcer takes.
 	Hang func(by string) time.Duration
 
 	onFlow  func(d time.Duration)
@@ -31,19 +30,19 @@ type Traffic struct {
 	sharing sharing
 }
 
-// flow is what a NIC sends on the path that its guest uses. Rates are bits/s on the wire.
+// flow is what a NIC sends on the path that its guest uses. Rates are in bits/s on the wire.
 type flow struct {
 	nic    *NIC
 	pf     *PF
 	want   float64
 	size   float64 // bits of a packet on the wire
 	weight float64
-	most   float64 // it is allowed
-	cap    float64 // of what it wants, what limits leave it
+	most   float64 // allowed
+	cap    float64 // wanted and allowed
 	rate   float64
 }
 
-// sharing is among those who share something.
+// sharing divides an amount among flows.
 type sharing struct {
 	of                []*flow
 	weight, want, got []float64
@@ -59,16 +58,16 @@ func (s *sharing) add(f *flow, weight, want float64) {
 	s.of, s.weight, s.want, s.got = append(s.of, f), append(s.weight, weight), append(s.want, want), append(s.got, 0)
 }
 
-// share says what each gets of an amount.
+// share returns what each flow gets of an amount.
 func (s *sharing) share(amount float64) []float64 {
 	s.fill.Share(amount, s.want, s.weight, s.got)
 	return s.got
 }
 
-// counter is what went over one path so far.
+// counter counts what went over one path so far.
 type counter struct{ bits, packets, seenBits, seenPackets float64 }
 
-// Overhead is what a frame takes on the wire beside its layer-2 bytes: preamble, gap and checksum.
+// Overhead is the bytes of a frame on the wire beyond its layer-2 bytes: preamble, gap and checksum.
 const Overhead = 24
 
 // StartTraffic makes NICs send as t says from now on.
@@ -78,13 +77,13 @@ func (w *World) StartTraffic(t *Traffic) {
 	if t.Step == 0 {
 		t.Step = 10 * time.Millisecond
 	}
-	var look func()
-	look = func() { w.At(w.Now.Add(t.Step), look) }
-	look()
+	var sample func() // every event updates the rates; this one ensures that there is one per Step
+	sample = func() { w.At(w.Now.Add(t.Step), sample) }
+	sample()
 	w.share()
 }
 
-// pass lets traffic flow until a time.
+// pass lets traffic flow until the given time.
 func (w *World) pass(until time.Time) {
 	t := w.traffic
 	d := until.Sub(t.last)
@@ -97,7 +96,7 @@ func (w *World) pass(until time.Time) {
 		bits := f.rate * d.Seconds()
 		c := &f.nic.sent[f.nic.path()]
 		noisy := bits
-		if t.Noise > 0 { // of independent parts, a share of the period's
+		if t.Noise > 0 {
 			noisy = max(0, bits*(1+f.nic.noise))
 		}
 		packets := 0.0
@@ -112,7 +111,7 @@ func (w *World) pass(until time.Time) {
 	}
 }
 
-// share works out what everybody sends from now on.
+// share computes what every NIC sends from now on.
 func (w *World) share() {
 	t := w.traffic
 	t.flows = t.flows[:0]
@@ -146,7 +145,7 @@ func (w *World) flow(n *NIC, pps, bytes float64) flow {
 	return f
 }
 
-// uplink is the PF whose link a NIC's frames take.
+// uplink returns the PF whose link carries the NIC's frames.
 func (w *World) uplink(n *NIC) *PF {
 	if n.open {
 		return w.pf(n.hasVF.PF)
@@ -159,7 +158,7 @@ func (w *World) uplink(n *NIC) *PF {
 	return nil
 }
 
-// Capacity is what a PF's link truly carries, bits/s.
+// Capacity returns what the PF's link really carries, in bits/s.
 func (p *PF) Capacity() float64 {
 	if p.Carries > 0 {
 		return p.Carries
@@ -167,8 +166,8 @@ func (p *PF) Capacity() float64 {
 	return float64(p.Speed)
 }
 
-// fill shares links, then the host's packets among what the links let through, then links and
-// packets anew, for what those whom packets hold back leave of the links.
+// fill shares the links, then the host's packet rate among what the links let through. If that limits some senders, it shares both again,
+// so that others can use what these leave of the links.
 func (t *Traffic) fill(w *World) {
 	for i := range t.flows {
 		f := &t.flows[i]
@@ -189,7 +188,7 @@ func (t *Traffic) fill(w *World) {
 	}
 }
 
-// links lets each link carry what it can of its flows' rates.
+// links limits the flows of each link to what it carries.
 func (t *Traffic) links(w *World) {
 	for _, p := range w.pfs {
 		s := t.sharing.reset()
@@ -204,8 +203,8 @@ func (t *Traffic) links(w *World) {
 	}
 }
 
-// packets holds senders on virtio to what the host carries, and says whether it had to. Those
-// that it does not hold back may have all that they are allowed.
+// packets limits senders on virtio to the host's packet rate and reports whether it had to. The others may send all that they are
+// allowed.
 func (t *Traffic) packets() bool {
 	s, sum := t.sharing.reset(), 0.0
 	for i := range t.flows {
@@ -232,26 +231,25 @@ func (t *Traffic) packets() bool {
 	return true
 }
 
-// OnFlow has f told after each stretch of time in which nobody's rate changed.
+// OnFlow makes f called after each stretch of time with constant rates.
 func (w *World) OnFlow(f func(d time.Duration)) { w.traffic.onFlow = f }
 
-// Link is the PF whose link carries what the NIC sends, nil while nothing does.
+// Link returns the PF whose link carries what the NIC sends; nil while none does.
 func (n *NIC) Link() *PF { return n.link }
 
-// PacketBits is the size of the NIC's packets, bits on the wire; 0: it sends none.
+// PacketBits returns the size of the NIC's packets, in bits on the wire; 0: it sends none.
 func (n *NIC) PacketBits() float64 { return n.size }
 
-// Sending is what the NIC sends now, bits/s on the wire; Wants is what it would like to, and Allowed
-// what limits in force let it, +Inf for all.
+// Sending returns what the NIC sends now, in bits/s on the wire.
 func (n *NIC) Sending() float64 { return n.rate }
 
-// Wants is what the NIC would like to send, bits/s on the wire.
+// Wants returns what the NIC would like to send, in bits/s on the wire.
 func (n *NIC) Wants() float64 { return n.want }
 
-// Allowed is what the limits in force let the NIC send, bits/s; +Inf: no limit.
+// Allowed returns what the limits in force let the NIC send, in bits/s; +Inf: no limit.
 func (n *NIC) Allowed() float64 { return n.allowed }
 
-// path is where the guest sends: 0 virtio, 1 the VF.
+// path returns the index of the path on which the guest sends: 0 virtio, 1 the VF.
 func (n *NIC) path() int {
 	if n.open {
 		return 1
@@ -259,12 +257,12 @@ func (n *NIC) path() int {
 	return 0
 }
 
-// newCounters are those of a VF that has just been plugged.
+// newCounters resets the VF's counters, as a plug does.
 func (n *NIC) newCounters() { n.sent[1], n.device = counter{}, n.device+1 }
 
 var paths = [2]model.Path{model.PathVirtio, model.PathVF}
 
-// Readings are the counters of all NICs, as the host reads them now.
+// Readings returns the counters of all NICs, as the host reads them now.
 func (w *World) Readings() []bandwidth.Reading {
 	t := w.traffic
 	var out []bandwidth.Reading

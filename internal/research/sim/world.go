@@ -1,10 +1,10 @@
-// Package sim is a simulated host in virtual time: PFs, VFs, VMs, a bridge and guests
-// that fail in all the ways real ones do. The loop's own Core runs on it, so what the
-// simulator shows is what the daemon would do. Nothing here reads a clock or draws
-// from randomness that was not passed in.
+// Package sim is a simulated host in virtual time: PFs, VFs, VMs, a bridge, and guests that fail in all the ways real ones do. The
+// loop's own Core runs on it, so the simulator shows what the daemon would do. Nothing here reads a clock or uses randomness that was
+// not passed in.
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,47 +17,47 @@ import (
 type World struct {
 	Now    time.Time
 	Timing Timing
-	// Fail, when set, is asked before a Step takes effect; its error is the Step's result.
+	// Fail, when set, is called before a Step takes effect; its error is the Step's result.
 	Fail func(s model.Step) error
-	// FailLimit, when set, is asked before a Limit is applied; its error is the result.
+	// FailLimit, when set, is called before a Limit is applied; its error is the result.
 	FailLimit func(l model.Limit) error
 	// Sense, when set, distorts a true load on its way into a Snapshot: noise, lag, blackouts.
 	Sense func(vm *VM, pps, bytes float64) (seenPPS, seenBytes float64, known bool)
 
-	// Patch, when set, has the last word on a Snapshot: facts that the world does not model.
+	// Patch, when set, changes a Snapshot before it is returned, for facts that the world does not model.
 	Patch func(s *model.Snapshot)
 
-	// FailPart, when set, is asked before each part of a Step (numbered from 0); its error
-	// is the Step's result, and the parts before it stay done.
+	// FailPart, when set, is called before each part of a Step (numbered from 0); its error is the Step's result, and the parts before it
+	// remain done.
 	FailPart func(s model.Step, part int) error
-	// Lag is how old settings of VFs, filters, bridge entries and mirrors may be in a Snapshot.
+	// Lag is the maximum age of settings of VFs, filters, bridge entries and mirrors in a Snapshot.
 	Lag time.Duration
-	// LagInGuest shows whether a guest uses its VF as it was at the Snapshot before.
+	// LagInGuest delays by one Snapshot whether a guest uses its VF.
 	LagInGuest bool
-	// NoMirror is a kernel without TCX: windows cannot be opened.
+	// NoMirror simulates a kernel without TCX: there is no mirror.
 	NoMirror bool
 
 	pfs     []*PF
 	vms     []*VM             // sorted by ID
-	mirrors map[mirror]string // which frames are copied: to which PF
+	mirrors map[mirror]string // frames that are copied, and to which PF
 	fdb     map[address]string
 	slow    *settings // what a Snapshot shows, with Lag
 	down    bool      // libvirt does not answer
 	bufs    [2]model.Snapshot
 	turn    int
 
-	traffic *Traffic // nil: nothing shares anything
+	traffic *Traffic // nil: every load is carried whole
 	queue   events
 	seq     uint64
 }
 
-// address is what a bridge looks up.
+// address is the key of a bridge entry.
 type address struct {
 	network string
 	mac     model.MAC
 }
 
-// mirror names the frames that are copied: those that the bridge sends to a MAC through a tap.
+// mirror identifies frames that are copied: those that the bridge sends to a MAC through a tap.
 type mirror struct {
 	tap string
 	mac model.MAC
@@ -69,7 +69,7 @@ type Timing struct {
 	Attach time.Duration // libvirt's attach call
 	Guest  time.Duration // until the guest's driver has opened the VF
 	Detach time.Duration // libvirt's detach call
-	Gone   time.Duration // from then until libvirt says that the device is gone
+	Gone   time.Duration // from then until libvirt reports the device gone
 	Close  time.Duration // how long before that the guest's driver closes the VF
 }
 
@@ -82,11 +82,11 @@ var PaperTiming = Timing{
 	Gone:   39 * time.Millisecond,
 }
 
-// PF is a simulated physical function with VFs on one network. Where its Caps say that it does not count
-// per VF, what a VF moves is what the guest's agent says.
+// PF is a simulated physical function with VFs on one network. If its Caps say that it has no counters per VF, a VF's load is what the
+// guest's agent claims.
 type PF struct {
 	model.PF
-	Carries float64 // bits/s that its link truly carries; 0: its Speed
+	Carries float64 // bits/s that its link really carries; 0: its Speed
 	self    map[model.MAC]bool
 }
 
@@ -94,7 +94,7 @@ type PF struct {
 type VM struct {
 	ID    model.VMID
 	Name  string
-	Group string // for people: a demo's or scenario's load group
+	Group string // load group, shown to people
 	NUMA  int
 	State model.VMState
 	Load  Load   // true load, of all NICs
@@ -102,24 +102,24 @@ type VM struct {
 	NICs  []*NIC // at least one; see AddNIC
 
 	NoTeaming    bool // its NICs have no <teaming>
-	NoPort       bool // it has no free root port
+	NoPort       bool // no free root port
 	Ports        int  // root ports for VFs; 0: as many as it needs
 	NoDriver     bool // the guest has no driver for VFs
-	IgnoreUnplug bool // the guest never lets go of a device
+	IgnoreUnplug bool // the guest never releases a device
 	Blind        bool // its load on the VF path is unknown
-	InGuest      bool // its guest agent sets limits
+	InGuest      bool // its guest agent can set limits
 	Lies         bool // its guest lifts limits that were set in it
 
 	SLAs []model.NICSLA // what its metadata asks for
-	// Slow is how much longer than usual the guest takes to open a VF, or to let go of it.
+	// Slow is how much longer than usual the guest takes to open or release a VF.
 	Slow time.Duration
 
-	booting bool // the guest listens to nothing
+	booting bool // the guest receives nothing
 	gone    bool
-	job     time.Time // until when libvirt is busy with the domain
+	job     time.Time // when libvirt's present job on the domain ends
 }
 
-// Load says what a VM moves at a time, on whichever path.
+// Load is what a VM wants to move at a time, on either path.
 type Load interface {
 	At(t time.Time) (pps, bytesPerSecond, cpus float64)
 }
@@ -157,17 +157,17 @@ func (p *PF) SetNumVFs(n int) {
 	p.NumVFs = n
 }
 
-// AddVM adds a running VM on a network. Number it from 0; the ID and MAC follow from it.
+// AddVM adds a running VM on a network. Numbers begin at 0; the ID and MAC follow from the number.
 func (w *World) AddVM(number int, name, network string, load Load) *VM {
 	return w.AddVMAs(NumberedVM(number), number, name, network, load)
 }
 
-// NumberedVM is the UUID that AddVM gives.
+// NumberedVM returns the UUID that AddVM gives.
 func NumberedVM(number int) model.VMID {
 	return model.VMID(fmt.Sprintf("00000000-0000-4000-8000-%012x", number))
 }
 
-// AddVMAs is AddVM with a UUID of its own.
+// AddVMAs is AddVM with a given UUID.
 func (w *World) AddVMAs(id model.VMID, number int, name, network string, load Load) *VM {
 	if w.fdb == nil {
 		w.fdb, w.mirrors = map[address]string{}, map[mirror]string{}
@@ -177,13 +177,13 @@ func (w *World) AddVMAs(id model.VMID, number int, name, network string, load Lo
 		VM: v, Alias: "ua-net0", Net: network, Share: 1, tap: "tap-" + name,
 		MAC: model.MAC{0x52, 0x54, byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)},
 	}}
-	i, _ := slices.BinarySearchFunc(w.vms, v.ID, func(a *VM, id model.VMID) int { return strings.Compare(string(a.ID), string(id)) })
+	i, _ := w.find(id)
 	w.vms = slices.Insert(w.vms, i, v)
 	return v
 }
 
-// Destroy ends a VM at once; the host forgets its taps, with what belongs to them, and gives
-// its VFs back as they are. A bridge entry that points to a PF stays.
+// Destroy ends a VM at once. Its taps go with everything attached to them, and its VFs return to the host as they are. A bridge entry
+// that points to a PF remains.
 func (w *World) Destroy(v *VM) {
 	v.gone = true
 	w.forget(v, false)
@@ -200,10 +200,10 @@ func (w *World) Destroy(v *VM) {
 	}
 }
 
-// LibvirtDown stops or restarts libvirtd: while it is down there are no Snapshots.
+// LibvirtDown stops or restarts libvirtd. There are no Snapshots while it is down.
 func (w *World) LibvirtDown(down bool) { w.down = down }
 
-// Reread makes the next Snapshot show everything as it is, as a new process does.
+// Reread makes the next Snapshot show everything as it is now, as in a new process.
 func (w *World) Reread() { w.slow = nil }
 
 // VMs lists the VMs in order of ID.
@@ -212,12 +212,16 @@ func (w *World) VMs() []*VM { return w.vms }
 // PFs lists the PFs in order of name.
 func (w *World) PFs() []*PF { return w.pfs }
 
+// find returns the place of a VM in vms, and whether it is there.
+func (w *World) find(id model.VMID) (int, bool) {
+	return slices.BinarySearchFunc(w.vms, id, func(a *VM, id model.VMID) int { return cmp.Compare(a.ID, id) })
+}
+
 func (w *World) vm(id model.VMID) *VM {
-	i, ok := slices.BinarySearchFunc(w.vms, id, func(a *VM, id model.VMID) int { return strings.Compare(string(a.ID), string(id)) })
-	if !ok {
-		return nil
+	if i, ok := w.find(id); ok {
+		return w.vms[i]
 	}
-	return w.vms[i]
+	return nil
 }
 
 func (w *World) pf(name string) *PF {
@@ -229,7 +233,7 @@ func (w *World) pf(name string) *PF {
 	return nil
 }
 
-// counts says whether the PF's driver counts what a VF of it moves.
+// counts reports whether the PF's driver has counters for a VF.
 func (w *World) counts(id model.VFID) bool {
 	p := w.pf(id.PF)
 	return p == nil || p.Caps.VFCounters == model.Yes

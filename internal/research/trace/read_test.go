@@ -134,10 +134,11 @@ func TestRowsBeforeTheFirstOneMoveTheOrigin(t *testing.T) {
 
 func TestComplaintsNamePlaceAndRemedy(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                     "t.csv: is empty",
-		"a,b\n":                                `t.csv:1:1: unknown column "a"; known here: time_s, vm, pps`,
-		"time_s,vm,pps,mood\n":                 `t.csv:1:15: unknown column "mood"`,
-		"0,a,100\n1,a,100\n":                   `t.csv:1:1: the first line holds "0" where it must name the columns; put a line such as time_s,vm,pps before the rows`,
+		"":                     "t.csv: is empty",
+		"a,b\n":                `t.csv:1:1: unknown column "a"; known here: time_s, vm, pps`,
+		"time_s,vm,pps,mood\n": `t.csv:1:15: unknown column "mood"`,
+		"0,a,100\n1,a,100\n": `t.csv:1:1: the first line holds "0" where it must name the columns; ` +
+			`put a line such as time_s,vm,pps before the rows`,
 		"vm-1,12.5,100\n":                      `t.csv:1:6: the first line holds "12.5" where`,
 		"time_s;vm;pps\n0;a;1\n":               `t.csv:1:1: the columns are not separated by commas; write commas`,
 		"0;a;1,5\n":                            `t.csv:1:1: the columns are not`,

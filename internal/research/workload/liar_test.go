@@ -191,7 +191,8 @@ func TestLiesDoNotPay(t *testing.T) {
 				gain := lies.held - time.Duration(lies.wins)*idle
 				most := time.Duration(c.ratio*float64(lies.flooded) + c.found*float64(time.Hour))
 				minutes := func(d time.Duration) time.Duration { return d.Round(time.Minute / 10) }
-				t.Logf("in %.0f h VF time %s with lies, %s with the truth; busy on virtio %s; %s more than %d times %s, at most %s; the others carry %.1f %% of what they do beside the truth",
+				t.Logf("in %.0f h VF time %s with lies, %s with the truth; busy on virtio %s; %s more than %d times %s, at most %s; "+
+					"the others carry %.1f %% of what they do beside the truth",
 					long, minutes(lies.held), minutes(truth.held), minutes(lies.flooded), minutes(gain), lies.wins, idle, minutes(most),
 					100*lies.carried/truth.carried)
 				if gain > most+grain[policy]*time.Duration(lies.wins) {
