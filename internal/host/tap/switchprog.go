@@ -30,6 +30,8 @@ const (
 const (
 	skbVLANTCI   = 24
 	skbVLANProto = 28
+	skbData      = 76
+	skbDataEnd   = 80
 )
 
 // Registers of this part, which ends before the parts that use them otherwise: the two parts of the MAC address that selects the
@@ -67,7 +69,7 @@ func (s switching) judge() asm.Instructions {
 		asm.StoreMem(asm.RFP, stackPush, asm.R1, asm.DWord),
 	}
 	insns = append(insns, s.belongs(noRule)...)
-	insns = append(insns, loadBytes(0, stackHeader, 14, labelUnknown)...)
+	insns = append(insns, loadHeader()...)
 	insns = append(insns, readTag()...)
 	if s.dir == dirTx {
 		insns = append(insns, findPartial()...)
@@ -79,6 +81,34 @@ func (s switching) judge() asm.Instructions {
 		insns = append(insns, s.rule(i)...)
 	}
 	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol(labelSwitched))
+}
+
+// inPlace loads the address of the frame into R1, or jumps to otherwise if its first n bytes are not in one piece of memory.
+func inPlace(n int32, otherwise string) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMem(asm.R1, regFrame, skbData, asm.Word),
+		asm.LoadMem(asm.R2, regFrame, skbDataEnd, asm.Word),
+		asm.Mov.Reg(asm.R3, asm.R1),
+		asm.Add.Imm(asm.R3, n),
+		asm.JGT.Reg(asm.R3, asm.R2, otherwise),
+	}
+}
+
+// loadHeader copies the Ethernet header to the stack, or drops the frame if it is shorter. The header is nearly always in one
+// piece, which needs no call.
+func loadHeader() asm.Instructions {
+	insns := append(inPlace(14, "scattered"),
+		asm.LoadMem(asm.R2, asm.R1, 0, asm.DWord),
+		asm.StoreMem(asm.RFP, stackHeader, asm.R2, asm.DWord),
+		asm.LoadMem(asm.R2, asm.R1, 8, asm.Word),
+		asm.StoreMem(asm.RFP, stackHeader+8, asm.R2, asm.Word),
+		asm.LoadMem(asm.R2, asm.R1, 12, asm.Half),
+		asm.StoreMem(asm.RFP, stackHeader+12, asm.R2, asm.Half),
+		asm.Ja.Label("header read"),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("scattered"),
+	)
+	insns = append(insns, loadBytes(0, stackHeader, 14, labelUnknown)...)
+	return append(insns, asm.Mov.Imm(asm.R0, 0).WithSymbol("header read"))
 }
 
 // loadBytes copies n bytes of the frame to the stack, or jumps to short if the frame has fewer.
