@@ -28,7 +28,7 @@ type Client struct {
 func Dial(ctx context.Context, socket string) (*Client, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("connect to sluice-guest: %w: see whether it runs (systemctl status sluice-guest, sluice-guest doctor)", err)
+		return nil, fmt.Errorf("connect to sluice-guest: %w: check that it runs (systemctl status sluice-guest, sluice-guest doctor)", err)
 	}
 	return NewClient(conn), nil
 }
@@ -90,7 +90,7 @@ func (c *Client) Call(ctx context.Context, method Method, body, answer any) erro
 	m, err := c.ask(ctx, method, body)
 	switch {
 	case err != nil:
-		return fmt.Errorf("ask for %s: %w", method, err)
+		return fmt.Errorf("request %s: %w", method, err)
 	case m.V != Version:
 		return otherVersion(m.V)
 	case m.Error != nil:
@@ -178,7 +178,7 @@ func request(id uint64, method Method, body any) (*Message, error) {
 	if body == nil {
 		return m, nil
 	}
-	var err error
-	m.Body, err = marshal(body)
+	b, err := marshal(body)
+	m.Body = b
 	return m, err
 }

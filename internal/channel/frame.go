@@ -44,7 +44,7 @@ func strict(body json.RawMessage, into any) error {
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return &Error{
-			Code: CodeInvalid, Text: "the request makes no sense: " + err.Error(),
+			Code: CodeInvalid, Text: "the request is malformed: " + err.Error(),
 			Remedy: "bring sluice-guest, sluice-cni and the host's Sluice to the same release",
 		}
 	}
@@ -54,7 +54,7 @@ func strict(body json.RawMessage, into any) error {
 // loose decodes a body that only informs: unknown fields do no harm.
 func loose(body json.RawMessage, into any) error {
 	if err := json.Unmarshal(orEmpty(body), into); err != nil {
-		return &Error{Code: CodeInvalid, Text: "the message makes no sense: " + err.Error()}
+		return &Error{Code: CodeInvalid, Text: "the message is malformed: " + err.Error()}
 	}
 	return nil
 }

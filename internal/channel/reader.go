@@ -11,11 +11,7 @@ import (
 type Reader struct{ buf *bufio.Reader }
 
 // NewReader returns a Reader.
-func NewReader(r io.Reader) *Reader { return newReader(r, MaxLine) }
-
-func newReader(r io.Reader, longest int) *Reader {
-	return &Reader{bufio.NewReaderSize(r, longest)}
-}
+func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, MaxLine)} }
 
 // Next waits for the next message. The error is that of the underlying reader, io.EOF at its end; text after the last newline is then
 // lost.

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -100,7 +101,7 @@ func FuzzReader(f *testing.F) {
 				want = append(want, m.ID)
 			}
 		}
-		got := all(t, newReader(&chunks{in, int(chunk) + 1}, longest))
+		got := all(t, &Reader{bufio.NewReaderSize(&chunks{in, int(chunk) + 1}, longest)})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q in pieces of %d: %s", in, chunk+1, diff)
 		}

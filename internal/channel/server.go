@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,24 +29,12 @@ type Limits struct {
 const writeFor = 5 * time.Second
 
 func (l Limits) withDefaults() Limits {
-	if l.Requests <= 0 {
-		l.Requests = 20
-	}
-	if l.Bytes <= 0 {
-		l.Bytes = 64 << 10
-	}
-	if l.Handle <= 0 {
-		l.Handle = 30 * time.Second
-	}
-	if l.Write <= 0 {
-		l.Write = writeFor
-	}
-	return l
+	return Limits{cmp.Or(l.Requests, 20), cmp.Or(l.Bytes, 64<<10), cmp.Or(l.Handle, 30*time.Second), cmp.Or(l.Write, writeFor)}
 }
 
 // ErrFlood is why Serve ends a connection whose other side keeps sending at its maximum rate. Closing the connection also discards the
 // sender's queue, which would take minutes to work off.
-var ErrFlood = errors.New("it sent more than anything honest does, for too long")
+var ErrFlood = errors.New("it kept sending more than any honest sender would")
 
 // Serve answers the requests of a connection one after the other, and closes the connection at the end. It returns nil if the other
 // side closed it, the context's error if the context ended, and otherwise the failure, such as ErrFlood or an other side that reads no
@@ -120,7 +109,7 @@ func (s *server) answer(ctx context.Context, m *Message) *Message {
 	if err != nil && !errors.As(err, &a.Error) {
 		a.Error = &Error{
 			Code: CodeFailed, Text: fmt.Sprintf("%s could not be carried out", m.Method),
-			Remedy: "try again; the log of the side that was asked says why",
+			Remedy: "try again; the log of the side that received the request says why",
 		}
 	}
 	return a
@@ -171,10 +160,11 @@ func (w *writer) send(m *Message) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.conn.SetWriteDeadline(time.Now().Add(w.within)); err != nil {
-		return fmt.Errorf("write to the channel: %w", err)
+	err = w.conn.SetWriteDeadline(time.Now().Add(w.within))
+	if err == nil {
+		_, err = w.conn.Write(b)
 	}
-	if _, err := w.conn.Write(b); err != nil {
+	if err != nil {
 		return fmt.Errorf("write to the channel: %w", err)
 	}
 	return nil

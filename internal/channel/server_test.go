@@ -178,7 +178,7 @@ func TestAnswers(t *testing.T) {
 		"version":        {`{"v":2,"id":1,"method":"hello","body":{}}`, CodeVersion, "speaks version 2 of the protocol, this one version 1"},
 		"no such method": {`{"v":1,"id":1,"method":"reboot"}`, CodeInvalid, `no such request: "reboot"`},
 		"unknown policy": {`{"v":1,"id":1,"method":"attach","body":{"owner":"a","dscp":1}}`, CodeInvalid, `unknown field "dscp"`},
-		"wrong type":     {`{"v":1,"id":1,"method":"detach","body":[1]}`, CodeInvalid, "makes no sense"},
+		"wrong type":     {`{"v":1,"id":1,"method":"detach","body":[1]}`, CodeInvalid, "is malformed"},
 		"no owner":       {`{"v":1,"id":1,"method":"attach","body":{}}`, CodeInvalid, "the owner is not"},
 		"long owner":     {`{"v":1,"id":1,"method":"attach","body":{"owner":"` + long + `"}}`, CodeInvalid, "the owner is not"},
 		"odd owner":      {`{"v":1,"id":1,"method":"detach","body":{"owner":"a\u001b[2J"}}`, CodeInvalid, "the owner is not"},

@@ -26,12 +26,12 @@ func Judge(m *Measured) api.Qualification {
 		q.Times = appendTiming(q.Times, t.name, t.took)
 	}
 	if m.Hardware.Emulated {
-		q.Notes = append(q.Notes, "this NIC is emulated by QEMU: figures prove function, not speed")
+		q.Notes = append(q.Notes, "this NIC is emulated by QEMU: the figures show function, not speed")
 	}
 	if m.Scratch != nil {
 		judgeScratch(&q, m.Scratch)
 	} else {
-		q.Notes = append(q.Notes, "without a scratch VM: attach, detach, loss in a move, virtio against VF were not measured (--vm VM)")
+		q.Notes = append(q.Notes, "without a scratch VM, attach, detach, loss in a move, and virtio versus VF were not measured (--vm VM)")
 	}
 	return q
 }
@@ -64,8 +64,8 @@ var passes = []passing{
 		inverse: true,
 	},
 	{code: api.ClaimSelfFDB, text: "with a filter (bridge fdb add MAC dev PF self) they do", expected: "yes"},
-	{code: api.ClaimLoopsToVF, text: "a VF hears its own broadcasts", expected: "no"},
-	{code: api.ClaimLoopsToPF, text: "the PF hears its own broadcasts", expected: "no"},
+	{code: api.ClaimLoopsToVF, text: "a VF receives its own broadcasts", expected: "no"},
+	{code: api.ClaimLoopsToPF, text: "the PF receives its own broadcasts", expected: "no"},
 }
 
 func pass(p passing, c Count) api.Claim {
@@ -104,7 +104,7 @@ const (
 func maxRate(r *Rate, table model.Tri) api.Claim {
 	c := api.Claim{Code: api.ClaimMaxTxRate, Text: "a VF's max_tx_rate is enforced", Expected: expected(table)}
 	limit := float64(r.Limit)
-	evidence := fmt.Sprintf("%s sent with a limit of %s, %s without", bits(r.Limited), bits(limit), bits(r.Free))
+	evidence := fmt.Sprintf("%s sent with a limit of %s, %s without", model.Bits(r.Limited), model.Bits(limit), model.Bits(r.Free))
 	switch {
 	case r.Refused != "":
 		return settle(c, model.No, "the driver refuses it: "+r.Refused)
@@ -113,19 +113,19 @@ func maxRate(r *Rate, table model.Tri) api.Claim {
 	case r.Limit == 0:
 		return settle(c, model.Unknown, "not tried")
 	case r.Limited >= brokenFrom*limit: // this proves it, however low the unlimited rate was
-		return settle(c, model.No, "the driver takes it and it is not kept: "+evidence)
+		return settle(c, model.No, "the driver accepts it but does not enforce it: "+evidence)
 	case r.Free < freeFrom*limit:
-		return settle(c, model.Unknown, evidence+": too little without it for the limit to show")
+		return settle(c, model.Unknown, evidence+": too little without it to see an effect of the limit")
 	case r.Limited == 0:
-		return settle(c, model.Unknown, evidence+": a limit lets something pass")
+		return settle(c, model.Unknown, evidence+": a limit should let something pass")
 	case r.Limited <= keptWithin*limit:
 		return settle(c, model.Yes, evidence)
 	}
-	return settle(c, model.Unknown, evidence+": too near to the limit to tell")
+	return settle(c, model.Unknown, evidence+": too close to the limit to tell")
 }
 
 func minRate(r *MinRate, table model.Tri) api.Claim {
-	c := api.Claim{Code: api.ClaimMinTxRate, Text: "the driver takes a VF's min_tx_rate and shows it", Expected: expected(table)}
+	c := api.Claim{Code: api.ClaimMinTxRate, Text: "the driver accepts a VF's min_tx_rate and shows it", Expected: expected(table)}
 	switch {
 	case r.Refused != "":
 		return settle(c, model.No, "the driver refuses it: "+r.Refused)
@@ -134,10 +134,9 @@ func minRate(r *MinRate, table model.Tri) api.Claim {
 	case r.Asked == 0:
 		return settle(c, model.Unknown, "not tried")
 	case r.Shown != r.Asked:
-		return settle(c, model.No, fmt.Sprintf("%s asked, %s shown", bits(float64(r.Asked)), bits(float64(r.Shown))))
+		return settle(c, model.No, fmt.Sprintf("%s requested, %s shown", model.Bits(float64(r.Asked)), model.Bits(float64(r.Shown))))
 	}
-	return settle(c, model.Yes, fmt.Sprintf("%s shown; whether it is kept takes a link that is full, which was not made",
-		bits(float64(r.Shown))))
+	return settle(c, model.Yes, model.Bits(float64(r.Shown))+" shown; only a full link, which was not made, would show whether it is enforced")
 }
 
 func counters(r *Counted, table model.Tri) api.Claim {
@@ -162,7 +161,7 @@ func counters(r *Counted, table model.Tri) api.Claim {
 func enough(passed, counted int) bool { return counted*10 >= passed*9 }
 
 func filters(r *Filters, slots int) api.Claim {
-	c := api.Claim{Code: api.ClaimPFFilters, Text: "the PF takes filters for the addresses of VMs on the bridge"}
+	c := api.Claim{Code: api.ClaimPFFilters, Text: "the PF accepts filters for the addresses of VMs on the bridge"}
 	total := r.Had + r.Added
 	number := fmt.Sprintf("%d, of which it had %d before", total, r.Had)
 	switch {
@@ -197,7 +196,7 @@ func spoof(r *Spoof) api.Claim {
 	case on == model.No && off == model.Yes:
 		return settle(c, model.Yes, evidence)
 	case on == model.No && off == model.No:
-		return settle(c, model.Unknown, evidence+": something else keeps them back too")
+		return settle(c, model.Unknown, evidence+": something else blocks them too")
 	}
 	return settle(c, model.Unknown, evidence)
 }
@@ -212,16 +211,6 @@ func expected(t model.Tri) string {
 		return ""
 	}
 	return t.String()
-}
-
-func bits(b float64) string {
-	if b < 1 {
-		return "0 bit/s"
-	}
-	if b >= 1e6 {
-		b = float64(model.WholeMbit(uint64(b))) // the measurement is no more precise
-	}
-	return model.Rate{Bits: uint64(b)}.String()
 }
 
 func appendTiming(to []api.Timing, name string, took []time.Duration) []api.Timing {

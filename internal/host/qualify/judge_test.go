@@ -21,15 +21,15 @@ func TestMaxRate(t *testing.T) {
 			"990Mbit sent with a limit of 1Gbit",
 		},
 		"kept, in bursts":                  {Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 1240 * mbit}, "yes", ""},
-		"not kept":                         {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 58 * mbit}, "no", "not kept"},
-		"not kept, and faster than before": {Rate{Free: 158 * mbit, Limit: 39 * mbit, Limited: 281 * mbit}, "no", "not kept"},
-		"not kept, free no faster":         {Rate{Free: 16 * mbit, Limit: 15 * mbit, Limited: 28 * mbit}, "no", "not kept"},
-		"not kept, free slower":            {Rate{Free: 9 * mbit, Limit: 15 * mbit, Limited: 23 * mbit}, "no", "not kept"},
-		"half kept":                        {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 20 * mbit}, "unknown", "too near to the limit"},
+		"not kept":                         {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 58 * mbit}, "no", "not enforce"},
+		"not kept, and faster than before": {Rate{Free: 158 * mbit, Limit: 39 * mbit, Limited: 281 * mbit}, "no", "not enforce"},
+		"not kept, free no faster":         {Rate{Free: 16 * mbit, Limit: 15 * mbit, Limited: 28 * mbit}, "no", "not enforce"},
+		"not kept, free slower":            {Rate{Free: 9 * mbit, Limit: 15 * mbit, Limited: 23 * mbit}, "no", "not enforce"},
+		"half kept":                        {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 20 * mbit}, "unknown", "too close to the limit"},
 		"too slow to tell":                 {Rate{Free: 25 * mbit, Limit: 15 * mbit, Limited: 14 * mbit}, "unknown", "too little without it"},
 		"slower by noise":                  {Rate{Free: 33 * mbit, Limit: 15 * mbit, Limited: 18 * mbit}, "unknown", "too little without it"},
 		"too slow, and a little above":     {Rate{Free: 25 * mbit, Limit: 15 * mbit, Limited: 20 * mbit}, "unknown", "too little without it"},
-		"nothing arrived":                  {Rate{Free: 60 * mbit, Limit: 15 * mbit}, "unknown", "0 bit/s sent"},
+		"nothing arrived":                  {Rate{Free: 60 * mbit, Limit: 15 * mbit}, "unknown", "0bit sent"},
 		"refused":                          {Rate{Free: 60 * mbit, Limit: 15 * mbit, Refused: "invalid argument"}, "no", "refuses"},
 		"could not be tried":               {Rate{Error: "no carrier"}, "unknown", "no carrier"},
 		"nothing":                          {Rate{}, "unknown", "not tried"},
@@ -49,8 +49,8 @@ func TestOtherClaims(t *testing.T) {
 		numbers int
 	}{
 		"min refused":       {minRate(&MinRate{Asked: 10e6, Refused: "invalid argument"}, model.No), "no", "refuses", 0},
-		"min not shown":     {minRate(&MinRate{Asked: 10e6}, model.Yes), "no", "0 bit/s shown", 0},
-		"min shown":         {minRate(&MinRate{Asked: 10e6, Shown: 10e6}, model.Yes), "yes", "whether it is kept", 0},
+		"min not shown":     {minRate(&MinRate{Asked: 10e6}, model.Yes), "no", "0bit shown", 0},
+		"min shown":         {minRate(&MinRate{Asked: 10e6, Shown: 10e6}, model.Yes), "yes", "whether it is enforced", 0},
 		"min not tried":     {minRate(&MinRate{}, model.Unknown), "unknown", "not tried", 0},
 		"counts nothing":    {counters(&Counted{Sent: 50, Received: 50}, model.No), "no", "0 of 50 frames sent", 0},
 		"counts":            {counters(&Counted{Sent: 50, TxCounted: 50, Received: 50, RxCounted: 51}, model.Yes), "yes", "", 0},
@@ -199,7 +199,7 @@ func TestProblems(t *testing.T) {
 		}
 		return b.String()
 	}
-	if got := text(nil, hw); !strings.Contains(got, "nobody has tried") {
+	if got := text(nil, hw); !strings.Contains(got, "have not been measured") {
 		t.Error(got)
 	}
 	q := Judge(&Measured{
@@ -219,7 +219,7 @@ func TestProblems(t *testing.T) {
 	} {
 		now := hw
 		change(&now)
-		if got := text(&q, now); !strings.Contains(got, "is about something else") {
+		if got := text(&q, now); !strings.Contains(got, "and is ignored") {
 			t.Errorf("%+v: %q", now, got)
 		}
 	}

@@ -2,6 +2,7 @@ package qualify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sluice/api/v1"
@@ -97,29 +98,22 @@ func Problems(pf string, q *api.Qualification, now *api.QualifiedHardware) []mod
 	}
 	again := "sluice qualify " + pf + " --save"
 	if q == nil {
-		return say("nobody has tried what its NIC and driver do on this host", again)
+		return say("its NIC and driver have not been measured on this host", again)
 	}
 	if why := Stale(q, now); why != "" {
-		return say("its report is about something else, and does not count: "+why, again)
+		return say("its report is about other hardware or software and is ignored: "+why, again)
 	}
 	var out []model.Problem
 	for i := range q.Claims {
 		if c := &q.Claims[i]; c.Expected != "" && c.Measured != c.Expected && c.Measured != model.Unknown.String() {
 			out = append(out, say(fmt.Sprintf("%s: %s, by measurement (%s)", c.Text, c.Measured, c.Evidence),
-				"Sluice goes by the measurement; measure again after an update of driver or firmware: "+again)...)
+				"Sluice uses the measurement; measure again after an update of driver or firmware: "+again)...)
 		}
 	}
-	if n := len(q.Paths); n > 0 {
-		slower := 0
-		for i := range q.Paths {
-			if q.Paths[i].Boost <= 0 {
-				slower++
-			}
-		}
-		if slower == n && !q.Hardware.Emulated {
-			out = append(out, say("a VF answered no faster than virtio, with packets of any size",
-				"see its report: VFs may gain nothing on this host")...)
-		}
+	faster := slices.ContainsFunc(q.Paths, func(p api.PathBySize) bool { return p.Boost > 0 })
+	if len(q.Paths) > 0 && !faster && !q.Hardware.Emulated {
+		out = append(out, say("a VF answered no faster than virtio with packets of any size",
+			"see its report: VFs may gain nothing on this host")...)
 	}
 	return out
 }

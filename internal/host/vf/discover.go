@@ -131,7 +131,7 @@ func readVF(sys sysif.Tree, addr model.PCIAddress) (driver string, use Use, ok b
 	switch {
 	case driver == "":
 		return "", use, addr != "" && sys.Exists(dir)
-	case passesThrough(driver): // most VFs; saves reading a directory
+	case PassesThrough(driver): // most VFs; saves reading a directory
 		return driver, use, true
 	}
 	use.HostNetdev = netdevOf(sys, dir)
@@ -157,8 +157,8 @@ func netdevOf(sys sysif.Tree, dir string) string {
 	return slices.Min(devs)
 }
 
-// passesThrough reports whether a driver creates no netdev because it passes the device through: vfio-pci, its variants such as
+// PassesThrough reports whether a driver creates no netdev because it passes the device through: vfio-pci, its variants such as
 // mlx5_vfio_pci, and pci-stub.
-func passesThrough(driver string) bool {
+func PassesThrough(driver string) bool {
 	return strings.Contains(driver, "vfio") || driver == "pci-stub"
 }

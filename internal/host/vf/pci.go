@@ -34,7 +34,7 @@ func bindVFIO(sys sysif.Tree, addr model.PCIAddress) error {
 		return unix.ENODEV
 	}
 	driver := sys.Target(dev + "/driver")
-	if driver != "pci-stub" && passesThrough(driver) {
+	if driver != "pci-stub" && PassesThrough(driver) {
 		return nil
 	}
 	if err := checkVFIO(sys, dev); err != nil {
@@ -104,7 +104,7 @@ func restoreDriver(sys sysif.Tree, addr model.PCIAddress) error {
 		return err
 	}
 	driver := sys.Target(dev + "/driver")
-	if driver != "" && !passesThrough(driver) {
+	if driver != "" && !PassesThrough(driver) {
 		return nil
 	}
 	if err := unbind(sys, addr, driver); err != nil {

@@ -105,11 +105,11 @@ func (p *Plugin) prepare(ctx context.Context, args *skel.CmdArgs, conf *Conf, de
 		return nil, types.NewError(types.ErrInvalidNetworkConfig, err.Error(), "")
 	}
 	if netdev == "" && driver == "" {
-		return nil, fmt.Errorf("VF %s has no driver: bind one that makes a network interface (virtio-pci, igbvf)", device)
+		return nil, fmt.Errorf("VF %s has no driver: bind one that creates a network interface (virtio-pci, igbvf)", device)
 	}
 	if netdev == "" {
 		return nil, types.NewError(types.ErrTryAgainLater,
-			fmt.Sprintf("VF %s has no network interface here: a container has it, or its driver %s makes none", device, driver), "")
+			fmt.Sprintf("VF %s has no network interface here: a container has it, or its driver %s creates none", device, driver), "")
 	}
 	if err := p.clear(ctx, args, device); err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (p *Plugin) carryOut(ctx context.Context, args *skel.CmdArgs, conf *Conf, r
 			request.Addresses = append(request.Addresses, ip.Address.IP.String())
 		}
 		if _, err := p.Host.Attach(ctx, request); err != nil {
-			return nil, fmt.Errorf("ask the host to hold VF %s to the addresses that IPAM gave: %w", r.Device, err)
+			return nil, fmt.Errorf("ask the host to restrict VF %s to the addresses from IPAM: %w", r.Device, err)
 		}
 	}
 	for _, i := range result.Interfaces {

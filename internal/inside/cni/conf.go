@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -87,10 +88,11 @@ func invalid(format string, args ...any) error {
 
 func parse(stdin []byte) (*Conf, error) {
 	var c Conf
-	if err := json.Unmarshal(stdin, &c); err != nil {
-		return nil, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the network configuration: %v", err), "")
+	err := json.Unmarshal(stdin, &c)
+	if err == nil {
+		err = json.Unmarshal(stdin, &c.raw)
 	}
-	if err := json.Unmarshal(stdin, &c.raw); err != nil {
+	if err != nil {
 		return nil, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("read the network configuration: %v", err), "")
 	}
 	return &c, nil
@@ -120,8 +122,8 @@ func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 	if err := asked.annotated(c.RuntimeConfig.Annotations); err != nil {
 		return channel.Attach{}, err
 	}
-	asked.Limit = first(asked.Limit, bits(c.RuntimeConfig.Bandwidth.EgressRate))
-	asked.Receive = first(asked.Receive, bits(c.RuntimeConfig.Bandwidth.IngressRate))
+	asked.Limit = cmp.Or(asked.Limit, rate(c.RuntimeConfig.Bandwidth.EgressRate))
+	asked.Receive = cmp.Or(asked.Receive, rate(c.RuntimeConfig.Bandwidth.IngressRate))
 	sla, err := c.with(asked.SLA)
 	if err != nil {
 		return channel.Attach{}, err
@@ -129,7 +131,7 @@ func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 	cniArgs := parseArgs(args.Args)
 	return channel.Attach{
 		Owner: owner(args.ContainerID, args.IfName),
-		MAC:   first(c.RuntimeConfig.MAC, cniArgs["MAC"], asked.MAC, c.RuntimeConfig.Annotations[annotations+"mac"], c.MAC),
+		MAC:   cmp.Or(c.RuntimeConfig.MAC, cniArgs["MAC"], asked.MAC, c.RuntimeConfig.Annotations[annotations+"mac"], c.MAC),
 		VLAN:  c.VLAN, Trunk: c.Trunk, SpoofChk: (*bool)(c.SpoofChk), CheckARP: (*bool)(c.CheckARP),
 		Addresses: c.Addresses, Isolated: (*bool)(c.Isolated), Link: c.Link,
 		Guarantee: sla.Guarantee, Limit: sla.Limit, Receive: sla.Receive, Weight: sla.Weight,
@@ -138,13 +140,13 @@ func (c *Conf) request(args *skel.CmdArgs) (channel.Attach, error) {
 
 // annotated adds what the pod's own annotations request.
 func (s *SLA) annotated(have map[string]string) error {
-	s.Guarantee = first(s.Guarantee, have[annotations+"guarantee"])
-	s.Limit = first(s.Limit, have[annotations+"limit"])
-	s.Receive = first(s.Receive, have[annotations+"receive"])
+	s.Guarantee = cmp.Or(s.Guarantee, have[annotations+"guarantee"])
+	s.Limit = cmp.Or(s.Limit, have[annotations+"limit"])
+	s.Receive = cmp.Or(s.Receive, have[annotations+"receive"])
 	if w := have[annotations+"weight"]; w != "" && s.Weight == 0 {
 		var err error
 		if s.Weight, err = strconv.ParseFloat(w, 64); err != nil {
-			return invalid("annotation %sweight: %q is no number", annotations, w)
+			return invalid("annotation %sweight: %q is not a number", annotations, w)
 		}
 	}
 	return nil
@@ -160,15 +162,15 @@ func (s SLA) with(pod SLA) (SLA, error) {
 			return s, invalid("the pod asks for a %s, but its network sets one: take it out of either", what)
 		}
 	}
-	return SLA{first(s.Guarantee, pod.Guarantee), first(s.Limit, pod.Limit), first(s.Receive, pod.Receive), max(s.Weight, pod.Weight)}, nil
+	return SLA{cmp.Or(s.Guarantee, pod.Guarantee), cmp.Or(s.Limit, pod.Limit), cmp.Or(s.Receive, pod.Receive), max(s.Weight, pod.Weight)}, nil
 }
 
-// bits formats a rate for the host, "" for none.
-func bits(rate uint64) string {
-	if rate == 0 {
+// rate formats a rate in bit/s for the host, "" for none.
+func rate(bits uint64) string {
+	if bits == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%dbit", rate)
+	return fmt.Sprintf("%dbit", bits)
 }
 
 // parseArgs parses CNI_ARGS, which may contain arguments for other plugins.
@@ -180,15 +182,6 @@ func parseArgs(s string) map[string]string {
 		}
 	}
 	return out
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 func owner(container, ifname string) string { return container + "/" + ifname }

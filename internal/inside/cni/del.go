@@ -1,16 +1,17 @@
 package cni
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/containernetworking/cni/pkg/skel"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/channel"
 	"sluice/internal/inside/vfsysfs"
 )
@@ -59,7 +60,7 @@ func (p *Plugin) isBack(r *record) bool {
 // takeBack has host-device move the interface back. If the container's network namespace is gone, the kernel does so.
 func (p *Plugin) takeBack(ctx context.Context, args *skel.CmdArgs, conf *Conf, r *record) error {
 	call := *args
-	call.Netns = first(args.Netns, r.Netns)
+	call.Netns = cmp.Or(args.Netns, r.Netns)
 	if p.isBack(r) {
 		return nil
 	}
@@ -79,8 +80,7 @@ func (p *Plugin) takeBack(ctx context.Context, args *skel.CmdArgs, conf *Conf, r
 func (p *Plugin) awaitBack(ctx context.Context, r *record) {
 	ctx, cancel := context.WithTimeout(ctx, backTime)
 	defer cancel()
-	for !p.isBack(r) && ctx.Err() == nil {
-		time.Sleep(20 * time.Millisecond)
+	for !p.isBack(r) && sleep.For(ctx, pollEvery) == nil {
 	}
 }
 

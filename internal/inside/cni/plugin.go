@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/skel"
@@ -29,6 +30,7 @@ const (
 	callTime    = 2 * time.Minute
 	cleanUpTime = time.Minute
 	backTime    = 2 * time.Second
+	pollEvery   = 20 * time.Millisecond
 )
 
 // Plugin holds the environment of the commands.
@@ -120,20 +122,11 @@ func (p *Plugin) Check(ctx context.Context, args *skel.CmdArgs) error {
 	if err != nil {
 		return fmt.Errorf("ask the host what is attached: %w", err)
 	}
-	if !holds(all, r) {
+	if !slices.ContainsFunc(all, func(h channel.Held) bool { return h.VF == r.VF && h.Owner == r.owner() }) {
 		return types.NewError(CodeUnknown, fmt.Sprintf("the host no longer has VF %s attached for %s: delete the pod, so that it is added again",
 			r.Device, r.owner()), "")
 	}
 	return delegate(ctx, args, "CHECK", conf.forHostDevice(r.Netdev))
-}
-
-func holds(all []channel.Held, r *record) bool {
-	for _, held := range all {
-		if held.VF == r.VF && held.Owner == r.owner() {
-			return true
-		}
-	}
-	return false
 }
 
 // Status reports whether ADD could be served.
@@ -143,7 +136,7 @@ func (p *Plugin) Status(ctx context.Context, args *skel.CmdArgs) error {
 		return err
 	}
 	if _, err := p.Host.List(ctx); err != nil {
-		return types.NewError(codeNotAvailable, fmt.Sprintf("the host cannot be asked: %v", err), "")
+		return types.NewError(codeNotAvailable, fmt.Sprintf("the host does not answer: %v", err), "")
 	}
 	if err := delegate(ctx, args, "STATUS", conf.forHostDevice("")); err != nil {
 		return types.NewError(codeNotAvailable, err.Error(), "")

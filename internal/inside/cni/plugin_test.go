@@ -128,10 +128,10 @@ func TestConfErrors(t *testing.T) {
 		text       string
 	}{
 		"no device":   {n.conf(""), "", 7, "Multus passes deviceID"},
-		"no VF":       {n.conf(`"deviceID":"0000:03:00.0",`), "", 7, "is no VF"},
+		"no VF":       {n.conf(`"deviceID":"0000:03:00.0",`), "", 7, "is not a VF"},
 		"no such":     {n.conf(`"pciBusID":"0000:01:00.7",`), "", 7, "no PCI device"},
 		"no driver":   {n.conf(`"deviceID":"0000:01:00.3",`), "", 999, "has no driver"},
-		"no address":  {n.conf(`"deviceID":"../../etc",`), "", 7, "is no PCI address"},
+		"no address":  {n.conf(`"deviceID":"../../etc",`), "", 7, "is not a PCI address"},
 		"bad switch":  {n.conf(device0 + `"spoofchk":"perhaps",`), "", 6, "neither on nor off"},
 		"limit twice": {n.conf(device0 + `"limit":"1Gbit","args":{"cni":{"limit":"2Gbit"}},`), "", 7, "its network sets one"},
 		"ingress twice": {
@@ -141,7 +141,7 @@ func TestConfErrors(t *testing.T) {
 		"egress twice": {n.conf(device0 + `"limit":"1Gbit","runtimeConfig":{"bandwidth":{"egressRate":1000}},`), "", 7, "its network sets one"},
 		"bad weight": {
 			n.conf(device0 + `"runtimeConfig":{"io.kubernetes.cri.pod-annotations":{"sluice/weight":"x"}},`), "", 7,
-			"is no number",
+			"is not a number",
 		},
 		"no name":       {`{"cniVersion":"1.1.0","type":"sluice-cni"}`, "", 7, "missing network name"},
 		"other version": {`{"cniVersion":"9.0.0","name":"n","type":"sluice-cni"}`, "", 1, "incompatible"},

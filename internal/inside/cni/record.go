@@ -9,12 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/containernetworking/cni/pkg/types"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/base/statefile"
 	"sluice/internal/channel"
 )
@@ -55,7 +55,7 @@ func read(path string) (*record, error) {
 		err = json.Unmarshal(b, &r)
 	}
 	if err != nil {
-		return nil, types.NewError(types.ErrIOFailure, fmt.Sprintf("read what was done: %v", err), "")
+		return nil, types.NewError(types.ErrIOFailure, fmt.Sprintf("read the record of an ADD: %v", err), "")
 	}
 	return &r, nil
 }
@@ -79,7 +79,7 @@ func (p *Plugin) save(r *record) error {
 		err = statefile.Replace(p.path(r.Container, r.IfName), b)
 	}
 	if err != nil {
-		return types.NewError(types.ErrIOFailure, fmt.Sprintf("record what is about to be done: %v: %s", err, statefile.Remedy(p.Dir, err)), "")
+		return types.NewError(types.ErrIOFailure, fmt.Sprintf("record the ADD: %v: %s", err, statefile.Remedy(p.Dir, err)), "")
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (p *Plugin) remove(r *record) error {
 	return nil
 }
 
-var errLocked = types.NewError(types.ErrTryAgainLater, "another call of this plugin is at work on the device", "")
+var errLocked = types.NewError(types.ErrTryAgainLater, "another call of this plugin is using the device", "")
 
 // lock keeps other calls of this plugin from the device. Plugins that it calls inherit the lock, so that one that is still running
 // after this process was killed keeps holding it.
@@ -102,10 +102,8 @@ func (p *Plugin) lock(ctx context.Context, device string) (unlock func(), err er
 		if !errors.Is(err, errLocked) {
 			return unlock, err
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pollEvery) != nil {
 			return nil, fmt.Errorf("VF %s: %w", device, errLocked)
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package sluiceguest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -89,8 +90,8 @@ func inspectPF(sys fs.FS, pf *vfsysfs.PF) []finding {
 		return []finding{{Check: check, Text: "has no driver", Remedy: "modprobe virtio_net, or igb: by lspci -nnk -s " + pf.Address}}
 	case pf.MAC == "":
 		return []finding{{
-			Check: check, Text: "has no network interface here, so its VFs cannot be named to the host",
-			Remedy: "move its interface back to the first network namespace, or bind its driver again",
+			Check: check, Text: "has no network interface here, so its VFs cannot be identified to the host",
+			Remedy: "move its interface back to the initial network namespace, or bind its driver again",
 		}}
 	case pf.NumVFs == 0:
 		return []finding{{
@@ -122,18 +123,11 @@ func inspectVF(sys fs.FS, pf *vfsysfs.PF, vf *vfsysfs.VF) finding {
 	if vf.Driver == "" {
 		return finding{
 			Check: check, Text: fmt.Sprintf("number %d of %s has no driver", vf.Index, pf.Netdev),
-			Remedy: "modprobe " + or(drivers[pf.Driver], "the VF's driver"),
+			Remedy: "modprobe " + cmp.Or(drivers[pf.Driver], "the VF's driver"),
 		}
 	}
 	return finding{OK: true, Check: check, Text: fmt.Sprintf("number %d of %s, driver %s, interface %s", vf.Index, pf.Netdev, vf.Driver,
-		or(vf.Netdev, "in a container"))}
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
+		cmp.Or(vf.Netdev, "in a container"))}
 }
 
 // printFindings prints findings as text. It returns false if any of them failed.

@@ -66,7 +66,7 @@ func TestDoctor(t *testing.T) {
 		"PF hidden":   {drop: "eth1", want: "has no network interface here", remedy: "move its interface back"},
 		"PF undriven": {drop: "0000:01:00.0/driver", want: "has no driver", remedy: "modprobe"},
 		"VF undriven": {drop: "0000:01:00.1/driver", want: "number 0 of eth1 has no driver", remedy: "modprobe virtio_net"},
-		"no physfn":   {drop: "physfn", want: "is no VF", remedy: "write 0"},
+		"no physfn":   {drop: "physfn", want: "is not a VF", remedy: "write 0"},
 	} {
 		var out, errs bytes.Buffer
 		p := &program{out: &out, err: &errs, root: machine(c.drop, c.add)}

@@ -36,7 +36,7 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 			return nil, err
 		}
 	case err == nil:
-		return nil, fmt.Errorf("%s is there and no socket: move it away, or give another path with -socket", path)
+		return nil, fmt.Errorf("%s exists and is not a socket: move it away, or give another path with -socket", path)
 	}
 	return socket.Listen(ctx, path, 0o600)
 }
@@ -83,7 +83,7 @@ func serveLocal(ctx context.Context, l net.Listener, h channel.Handler, log *slo
 func peer(conn net.Conn) (uint32, error) {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
-		return 0, errors.New("no unix socket")
+		return 0, errors.New("not a unix socket")
 	}
 	raw, err := unixConn.SyscallConn()
 	if err != nil {

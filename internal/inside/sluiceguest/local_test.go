@@ -35,7 +35,7 @@ func TestListen(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := listen(t.Context(), path); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("over a file: %v", err)
 	}
 }

@@ -108,7 +108,7 @@ func macsFor(pfs []vfsysfs.PF, held []channel.Held) (out []newMAC) {
 func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn, sys fs.FS) error {
 	mac, err := net.ParseMAC(m.MAC)
 	if err == nil && len(mac) != 6 {
-		err = errors.New("it has not 6 bytes")
+		err = errors.New("it does not have 6 bytes")
 	}
 	if err != nil {
 		return fmt.Errorf("the host's MAC %q for VF %d of %s: %w", m.MAC, m.Index, m.PF, err)
@@ -126,7 +126,7 @@ func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn, sys fs.FS) error {
 		return nil
 	}
 	if err := rebind(sysDrivers+m.driver, m.address); err != nil {
-		return fmt.Errorf("have VF %d of %s take its MAC: %w: by hand: write %s to %s/unbind and then to bind",
+		return fmt.Errorf("make VF %d of %s take its MAC: %w: by hand: write %s to %s/unbind and then to bind",
 			m.Index, m.PF, err, m.address, sysDrivers+m.driver)
 	}
 	return m.check(sys)
@@ -136,7 +136,7 @@ func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn, sys fs.FS) error {
 func (m *newMAC) check(sys fs.FS) error {
 	name, have := vfsysfs.Netdev(sys, m.address)
 	if have != m.MAC {
-		return fmt.Errorf("VF %d of %s has not taken its MAC %s: its interface %q has %q: its driver may have had no answer of the PF's: see dmesg, and try again",
+		return fmt.Errorf("VF %d of %s has not taken its MAC %s: its interface %q has %q: the PF may not have answered its driver: see dmesg, and try again",
 			m.Index, m.PF, m.MAC, name, have)
 	}
 	return nil

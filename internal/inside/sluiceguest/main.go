@@ -3,6 +3,7 @@
 package sluiceguest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,10 +28,10 @@ usage: sluice-guest [run|status|doctor|vfs|set-macs] [flags]
 
   run      the service: connects the guest's root (` + channel.Socket + `) with Sluice on the host (the default)
   status   whether the service and the host answer, and who has which virtual VF
-  doctor   what is missing in this VM, and what to do about it; exit status 1 where something is
+  doctor   what is missing in this VM, and the remedy; exit status 1 if anything is missing
   vfs      the PFs and VFs of this VM, as its kernel shows them
-  set-macs gives the VFs of igb PFs the MACs that the host lets them send from: call it each
-           time sriov_numvfs was written. It waits up to a minute for the host.
+  set-macs gives the VFs of igb PFs the MACs that the host lets them send from: run it after
+           each write to sriov_numvfs. It waits up to a minute for the host.
 
 Examples:
   sluice-guest doctor
@@ -79,7 +80,7 @@ func (p *program) main(ctx context.Context, args []string) int {
 		fmt.Fprint(p.err, usage)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&p.port, "port", "", "the virtio-serial port; else the one named "+channel.Port)
+	flags.StringVar(&p.port, "port", "", "the virtio-serial port; default: the one named "+channel.Port)
 	flags.StringVar(&p.socket, "socket", channel.Socket, "where the service listens")
 	flags.BoolVar(&p.counters, "counters", true, "send the counters of this VM's NICs when the host asks for them")
 	flags.StringVar(&format, "o", "text", "output of status, doctor, vfs and set-macs: text or json")
@@ -93,16 +94,14 @@ func (p *program) main(ctx context.Context, args []string) int {
 		fmt.Fprintln(p.out, "sluice-guest", p.version)
 		return exitOK
 	case format != "text" && format != "json":
-		return p.misused("-o is text or json")
+		return p.misused("-o must be text or json")
 	case flags.NArg() > 0:
-		return p.misused("too much: " + flags.Arg(0))
+		return p.misused("unexpected argument: " + flags.Arg(0))
 	}
 	p.json = format == "json"
-	commands := map[string]func(context.Context) (bool, error){
-		"run": p.run, "status": p.status, "doctor": p.doctor, "vfs": p.vfs,
-		"set-macs": p.setMACs,
-	}
-	do := commands[command]
+	do := map[string]func(context.Context) (bool, error){
+		"run": p.run, "status": p.status, "doctor": p.doctor, "vfs": p.vfs, "set-macs": p.setMACs,
+	}[command]
 	if do == nil {
 		return p.misused("no such command: " + command)
 	}
@@ -195,7 +194,7 @@ func (p *program) status(ctx context.Context) (bool, error) {
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "PF\tVF\tMAC\tOWNER")
 	for _, v := range s.VFs {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", v.VF.PF, v.VF.Index, v.MAC, or(v.Owner, "-"))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", v.VF.PF, v.VF.Index, v.MAC, cmp.Or(v.Owner, "-"))
 	}
 	return true, t.Flush()
 }
@@ -241,7 +240,7 @@ func (p *program) vfs(context.Context) (bool, error) {
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "VF\tPF\tPF MAC\tINDEX\tDRIVER\tINTERFACE")
 	for _, v := range all {
-		fmt.Fprintf(t, "%s\t%s %s\t%s\t%d\t%s\t%s\n", v.Address, v.PF, v.PFNetdev, v.PFMAC, v.Index, or(v.Driver, "-"), or(v.Netdev, "-"))
+		fmt.Fprintf(t, "%s\t%s %s\t%s\t%d\t%s\t%s\n", v.Address, v.PF, v.PFNetdev, v.PFMAC, v.Index, cmp.Or(v.Driver, "-"), cmp.Or(v.Netdev, "-"))
 	}
 	if err := t.Flush(); err != nil {
 		return false, err

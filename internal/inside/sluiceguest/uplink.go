@@ -1,6 +1,7 @@
 package sluiceguest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (u *uplink) run(ctx context.Context) {
 		}
 		if ctx.Err() == nil {
 			u.lost(err.Error())
-			_ = sleep.For(ctx, p.next()) // the loop looks at ctx
+			_ = sleep.For(ctx, p.next()) // the loop checks ctx
 		}
 	}
 }
@@ -73,7 +74,7 @@ func (u *uplink) await(ctx context.Context, conn port) error {
 		if there, err := conn.connected(); there || err != nil {
 			return err
 		}
-		u.lost("Sluice on the host does not have the channel open: see there whether it runs (systemctl status sluice)")
+		u.lost("Sluice on the host does not have the channel open: check there that it runs (systemctl status sluice)")
 		if sleep.For(ctx, lookEvery) != nil {
 			return ctx.Err()
 		}
@@ -166,7 +167,7 @@ func (u *uplink) daemon() (*channel.Client, channel.Welcome, error) {
 	if u.client == nil {
 		return nil, channel.Welcome{}, &channel.Error{
 			Code: channel.CodeNoDaemon,
-			Text: fmt.Sprintf("no connection to Sluice on the host: %s", or(u.why, "it has not answered yet")),
+			Text: fmt.Sprintf("no connection to Sluice on the host: %s", cmp.Or(u.why, "it has not answered yet")),
 		}
 	}
 	return u.client, u.welcome, nil

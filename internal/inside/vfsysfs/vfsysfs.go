@@ -62,18 +62,18 @@ func PFs(sys fs.FS) ([]PF, error) {
 // interface.
 func Find(sys fs.FS, address string) (vf channel.VF, netdev, driver string, err error) {
 	if !pciAddress.MatchString(address) {
-		return vf, "", "", fmt.Errorf("%q is no PCI address: give one like 0000:01:00.1", address)
+		return vf, "", "", fmt.Errorf("%q is not a PCI address: give one like 0000:01:00.1", address)
 	}
 	if _, err := fs.Stat(sys, dir(address)); err != nil {
 		return vf, "", "", fmt.Errorf("no PCI device %s: has the number of VFs been changed? See sluice-guest vfs", address)
 	}
 	parent := target(sys, dir(address)+"/physfn")
 	if parent == "" {
-		return vf, "", "", fmt.Errorf("PCI device %s is no VF: give the address of a VF, see sluice-guest vfs", address)
+		return vf, "", "", fmt.Errorf("PCI device %s is not a VF: give the address of a VF, see sluice-guest vfs", address)
 	}
 	pf := readPF(sys, parent)
 	if pf.MAC == "" {
-		return vf, "", "", fmt.Errorf("PF %s of VF %s has no network interface here, only one in the guest's first network namespace will do: bind its driver, or move the interface back",
+		return vf, "", "", fmt.Errorf("PF %s of VF %s has no network interface here, in the guest's initial network namespace: bind its driver, or move the interface back",
 			parent, address)
 	}
 	i := slices.IndexFunc(pf.VFs, func(v VF) bool { return v.Address == address })

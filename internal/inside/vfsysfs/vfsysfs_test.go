@@ -101,9 +101,9 @@ func TestFind(t *testing.T) {
 
 func TestFindRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ drop, address, want string }{
-		"no address": {"", "../../../etc", "is no PCI address"},
+		"no address": {"", "../../../etc", "is not a PCI address"},
 		"no device":  {"", "0000:01:00.7", "no PCI device 0000:01:00.7"},
-		"no VF":      {"", "0000:03:00.0", "is no VF"},
+		"no VF":      {"", "0000:03:00.0", "is not a VF"},
 		"PF hidden":  {"enp1s0/", "0000:01:00.1", "has no network interface here"},
 		"not listed": {"virtfn0", "0000:01:00.1", "does not list VF"},
 	} {

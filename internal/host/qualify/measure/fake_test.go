@@ -112,7 +112,7 @@ func (f *fake) PFs(context.Context) ([]vf.PFInfo, error) {
 	out.VFs, out.Uses = append([]model.VF(nil), f.pf.VFs...), make([]vf.Use, len(f.pf.VFs))
 	for i := range out.Uses {
 		switch {
-		case passedThrough(out.VFs[i].Driver) || out.VFs[i].Driver == "":
+		case vf.PassesThrough(out.VFs[i].Driver) || out.VFs[i].Driver == "":
 		case f.in[i] == "host" || f.in[i] == "up":
 			out.Uses[i] = vf.Use{HostNetdev: fmt.Sprintf("eth%d", i), HostNetdevUp: f.in[i] == "up"}
 		default:
@@ -150,7 +150,7 @@ func (f *fake) drive(ctx context.Context, addr model.PCIAddress, driver, in stri
 }
 
 func (f *fake) BindVFIO(ctx context.Context, addr model.PCIAddress) error {
-	if i := f.byAddress(addr); passedThrough(f.pf.VFs[i].Driver) {
+	if i := f.byAddress(addr); vf.PassesThrough(f.pf.VFs[i].Driver) {
 		return nil
 	}
 	err := f.drive(ctx, addr, "vfio-pci", "")
@@ -162,7 +162,7 @@ func (f *fake) BindVFIO(ctx context.Context, addr model.PCIAddress) error {
 
 func (f *fake) BindHost(ctx context.Context, addr model.PCIAddress, _ string) error {
 	i := f.byAddress(addr)
-	if d := f.pf.VFs[i].Driver; d != "" && !passedThrough(d) {
+	if d := f.pf.VFs[i].Driver; d != "" && !vf.PassesThrough(d) {
 		return nil
 	}
 	err := f.drive(ctx, addr, "igbvf", "host")
@@ -198,7 +198,7 @@ func (f *fake) MoveLink(ctx context.Context, name, as string, _ int) error {
 		if err := f.change(ctx, "move"); err != nil {
 			return err
 		}
-		if passedThrough(f.pf.VFs[i].Driver) {
+		if vf.PassesThrough(f.pf.VFs[i].Driver) {
 			return model.ErrGone
 		}
 		f.touch(i, "move")

@@ -41,7 +41,7 @@ func (j *Journal) made(mac model.MAC) bool {
 }
 
 // JournalPath returns the path of a host's journal, a host being a network namespace: all of its daemons look there. A reboot, which
-// creates all VFs anew, removes it.
+// recreates all VFs, removes it.
 func JournalPath(runDir string, namespace uint64) string {
 	return filepath.Join(runDir, fmt.Sprintf("qualify-%d.json", namespace))
 }
@@ -60,7 +60,7 @@ func ReadJournal(path string) (*Journal, error) {
 		err = fmt.Errorf("its version is %d, and this program reads version %d", j.Version, journalVersion)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what `sluice qualify` set aside: %s: %w", path, err)
+		return nil, fmt.Errorf("read what `sluice qualify` set aside: %s: %w", path, err)
 	}
 	return j, nil
 }
@@ -71,7 +71,7 @@ func (j *Journal) write(path string) error {
 		err = statefile.Replace(path, append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("write down what is set aside: %w; %s", err, statefile.Remedy(filepath.Dir(path), err))
+		return fmt.Errorf("record what is set aside: %w; %s", err, statefile.Remedy(filepath.Dir(path), err))
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func lock(path string) (*os.File, error) {
 	}
 	f, err := statefile.Lock(lockPath(path))
 	if errors.Is(err, statefile.ErrLocked) {
-		return nil, fmt.Errorf("another `sluice qualify` is at work on this host (%w): wait until it has ended", err)
+		return nil, fmt.Errorf("another `sluice qualify` is running on this host (%w): wait until it has ended", err)
 	}
 	return f, err
 }

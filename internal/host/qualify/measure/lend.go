@@ -28,13 +28,13 @@ func (r *run) times(ctx context.Context) error {
 		if err := r.step(ctx, "binding VF "+l.was.ID.String()+" to vfio-pci", func() error { return r.toVFIO(ctx, l) }); err != nil {
 			return err
 		}
-		if l.driver == "" || !passedThrough(l.driver) {
+		if l.driver == "" || !vf.PassesThrough(l.driver) {
 			return nil // it failed, and would fail again
 		}
-		if err := r.step(ctx, "giving VF "+l.was.ID.String()+" to the host's driver", func() error { return r.toHost(ctx, l) }); err != nil {
+		if err := r.step(ctx, "binding VF "+l.was.ID.String()+" to the host's driver", func() error { return r.toHost(ctx, l) }); err != nil {
 			return err
 		}
-		if passedThrough(l.driver) || l.driver == "" {
+		if vf.PassesThrough(l.driver) || l.driver == "" {
 			return nil
 		}
 	}
@@ -51,7 +51,7 @@ func (r *run) toVFIO(ctx context.Context, l *lent) error {
 	if err := errors.Join(err, r.refresh(ctx, l)); err != nil {
 		return err
 	}
-	if from != "" && !passedThrough(from) {
+	if from != "" && !vf.PassesThrough(from) {
 		r.m.Unbind = append(r.m.Unbind, took)
 	}
 	return nil
@@ -65,7 +65,7 @@ func (r *run) toHost(ctx context.Context, l *lent) error {
 	if err := errors.Join(err, r.refresh(ctx, l)); err != nil {
 		return err
 	}
-	if l.driver == "" || passedThrough(l.driver) {
+	if l.driver == "" || vf.PassesThrough(l.driver) {
 		return errNoDriver
 	}
 	r.m.Hardware.VFDriver = l.driver
@@ -98,7 +98,7 @@ func (r *run) takeIn(ctx context.Context, l *lent, begin time.Time) error {
 			}
 		}
 		if sleep.For(ctx, 2*time.Millisecond) != nil {
-			return errors.Join(fmt.Errorf("driver %s made no interface for VF %s that could be moved", l.driver, l.was.ID), last)
+			return errors.Join(fmt.Errorf("driver %s created no interface for VF %s that could be moved", l.driver, l.was.ID), last)
 		}
 	}
 }

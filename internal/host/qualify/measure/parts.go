@@ -81,7 +81,7 @@ func reason(err error) string {
 // minRate requests a min_tx_rate from the driver.
 func (r *run) minRate(ctx context.Context) error {
 	l, m := r.vfs[0], &r.m.MinRate
-	return r.step(ctx, "asking for a min_tx_rate", func() error {
+	return r.step(ctx, "setting a min_tx_rate", func() error {
 		m.Asked = rateLeast
 		now, err := r.Kernel.TryVFRates(ctx, l.was.ID.PF, l.was.ID.Index, vf.Rates{Min: m.Asked})
 		if err != nil {
@@ -256,7 +256,7 @@ func (r *run) maxRate(ctx context.Context) error {
 		}
 		_, back := r.Kernel.TryVFRates(ctx, id.PF, id.Index, vf.Rates{})
 		if back != nil {
-			back = fmt.Errorf("take the limit back: %w", back)
+			back = fmt.Errorf("remove the limit: %w", back)
 		}
 		return errors.Join(err, back)
 	})

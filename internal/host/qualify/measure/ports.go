@@ -12,45 +12,27 @@ import (
 
 // Kernel is what a measurement reads and changes on the host; kernel.Host implements it.
 type Kernel interface {
-	Looker
-	Drivers
-	Mover
-	Settings
-	Filters
-}
-
-// Looker reads the state of PFs and VFs.
-type Looker interface {
+	// The state of PFs and VFs.
 	PFs(ctx context.Context) ([]vf.PFInfo, error)
 	Hardware(ctx context.Context, pf string) (vf.Hardware, error)
 	VFCounters(ctx context.Context, pf string) (map[int]netdev.Counters, error)
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
-}
 
-// Drivers changes the driver of a VF.
-type Drivers interface {
+	// The driver of a VF, and the network namespace of an interface.
 	BindVFIO(ctx context.Context, addr model.PCIAddress) error
 	BindHost(ctx context.Context, addr model.PCIAddress, driver string) error
 	Unbind(ctx context.Context, addr model.PCIAddress) error
 	DriverOverride(addr model.PCIAddress) (string, error)
 	SetDriverOverride(ctx context.Context, addr model.PCIAddress, driver string) error
-}
-
-// Mover moves interfaces to other network namespaces.
-type Mover interface {
 	MoveLink(ctx context.Context, name, as string, ns int) error
-}
 
-// Settings changes the settings that the PF's driver keeps for a VF.
-type Settings interface {
+	// The settings that the PF's driver keeps for a VF.
 	SetVF(ctx context.Context, pf string, idx int, s vf.Settings) (string, error)
 	SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error
 	ClearVF(ctx context.Context, pf string, idx int) (string, error)
 	TryVFRates(ctx context.Context, pf string, idx int, want vf.Rates) (vf.Rates, error)
-}
 
-// Filters changes the PF's own unicast filters.
-type Filters interface {
+	// The PF's own unicast filters.
 	Selfs(ctx context.Context, pf string) ([]model.MAC, error)
 	AddSelf(ctx context.Context, pf string, mac model.MAC) error
 	DelSelf(ctx context.Context, pf string, mac model.MAC) error

@@ -30,7 +30,7 @@ func restore(ctx context.Context, k Kernel, domains Domains, path string, space 
 	}
 	r := restorer{k: k, j: j, space: space}
 	if r.held, err = domains(ctx); err != nil {
-		return nil, fmt.Errorf("see which VFs domains have: %w", err)
+		return nil, fmt.Errorf("list the VFs of domains: %w", err)
 	}
 	failed = r.filters(ctx)
 	for i := range j.VFs {
@@ -54,10 +54,7 @@ type restorer struct {
 // filters removes the filters of this measurement from the PF.
 func (r *restorer) filters(ctx context.Context) (failed []string) {
 	macs, err := r.k.Selfs(ctx, r.j.PF)
-	if errors.Is(err, model.ErrGone) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, model.ErrGone) {
 		return []string{err.Error()}
 	}
 	for _, mac := range macs {
@@ -87,11 +84,11 @@ func (r *restorer) vf(ctx context.Context, was *Found) error {
 		why = movedAway(&was.VF, use, r.space)
 	}
 	if why != "" {
-		return fmt.Errorf("VF %s is left as it is: %s; `sluice qualify --restore` when that has ended", was.ID, why)
+		return fmt.Errorf("VF %s is left unchanged: %s; run `sluice qualify --restore` when that has ended", was.ID, why)
 	}
 	// A VF bound to a host driver is always unbound first: its interface may be in a namespace that nobody holds any more, and a driver
 	// requests MACs of its own.
-	if now.Driver != "" && !passedThrough(now.Driver) || was.Driver == "" {
+	if now.Driver != "" && !vf.PassesThrough(now.Driver) || was.Driver == "" {
 		if err := r.k.Unbind(ctx, was.Address); err != nil {
 			return err
 		}
@@ -110,7 +107,7 @@ func (r *restorer) driver(ctx context.Context, was *Found) error {
 	var err error
 	switch {
 	case was.Driver == "":
-	case passedThrough(was.Driver):
+	case vf.PassesThrough(was.Driver):
 		err = r.k.BindVFIO(ctx, was.Address)
 	default:
 		err = r.k.BindHost(ctx, was.Address, was.Driver)
@@ -176,10 +173,10 @@ func (r *restorer) verify(ctx context.Context, was *model.VF) error {
 }
 
 // find returns a VF and its use. If it does not exist, the error wraps model.ErrGone.
-func find(ctx context.Context, k Looker, id model.VFID) (*model.VF, vf.Use, error) {
+func find(ctx context.Context, k Kernel, id model.VFID) (*model.VF, vf.Use, error) {
 	pfs, err := k.PFs(ctx)
 	if err != nil {
-		return nil, vf.Use{}, fmt.Errorf("look at VF %s: %w", id, err)
+		return nil, vf.Use{}, fmt.Errorf("read VF %s: %w", id, err)
 	}
 	for i := range pfs {
 		for j := range pfs[i].VFs {
@@ -192,17 +189,17 @@ func find(ctx context.Context, k Looker, id model.VFID) (*model.VF, vf.Use, erro
 }
 
 // taken returns who uses a VF, "" for nobody. A VF whose state cannot be read counts as used.
-func taken(ctx context.Context, k Looker, vf *model.VF, use vf.Use, held map[model.PCIAddress]string) string {
-	if vm, is := held[vf.Address]; is {
+func taken(ctx context.Context, k Kernel, now *model.VF, use vf.Use, held map[model.PCIAddress]string) string {
+	if vm, is := held[now.Address]; is {
 		return "VM " + vm + " has it"
 	}
 	if use.HostNetdevUp {
 		return "its interface " + use.HostNetdev + " is up"
 	}
-	if !passedThrough(vf.Driver) {
+	if !vf.PassesThrough(now.Driver) {
 		return ""
 	}
-	switch open, err := k.DriverOpen(ctx, vf.Address); {
+	switch open, err := k.DriverOpen(ctx, now.Address); {
 	case err != nil:
 		return err.Error()
 	case open != model.No:
@@ -215,7 +212,7 @@ func taken(ctx context.Context, k Looker, vf *model.VF, use vf.Use, held map[mod
 // the measurement's own, or nil. The check is impossible for a VF that had no host driver before, because not every driver creates an
 // interface.
 func movedAway(was *model.VF, use vf.Use, space Space) string {
-	found := was.Driver != "" && !passedThrough(was.Driver)
+	found := was.Driver != "" && !vf.PassesThrough(was.Driver)
 	if !found || !use.OtherNetns || space != nil && space.Has(inSpace(was.ID)) {
 		return ""
 	}
@@ -224,8 +221,3 @@ func movedAway(was *model.VF, use vf.Use, space Space) string {
 
 // inSpace returns the name of a VF's interface in the Space.
 func inSpace(id model.VFID) string { return fmt.Sprintf("sluicevf%d", id.Index) }
-
-// passedThrough reports whether a driver passes the device through, by the same rule as package kernel.
-func passedThrough(driver string) bool {
-	return strings.Contains(driver, "vfio") || driver == "pci-stub"
-}

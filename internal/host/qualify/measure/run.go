@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) (*qualify.Measured, error) {
 	}
 	defer held.Close()
 	if failed, err := restore(ctx, o.Kernel, o.Domains, o.Journal, nil); err != nil || len(failed) > 0 {
-		return nil, errors.Join(fmt.Errorf("an earlier `sluice qualify` did not put everything back: %s", strings.Join(failed, "; ")), err)
+		return nil, errors.Join(fmt.Errorf("an earlier `sluice qualify` did not restore everything: %s", strings.Join(failed, "; ")), err)
 	}
 	r := &run{Options: o, m: &qualify.Measured{PF: o.PF, At: time.Now(), Version: o.Version, Passes: map[string]qualify.Count{}}}
 	if err := r.choose(ctx); err != nil {
@@ -67,11 +67,11 @@ func Run(ctx context.Context, o Options) (*qualify.Measured, error) {
 		return nil, errors.Join(err, os.Remove(o.Journal))
 	}
 	if err := r.measure(ctx); err != nil {
-		r.fail("all that was still to come", err)
+		r.fail("all remaining measurements", err)
 	}
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreWithin)
 	defer cancel()
-	r.Say("putting everything back")
+	r.Say("restoring everything")
 	failed, err := restore(after, o.Kernel, o.Domains, o.Journal, r.space)
 	if err := errors.Join(err, r.space.Close()); err != nil { // the interfaces must not return to the host before their drivers are unbound
 		failed = append(failed, err.Error())
@@ -178,12 +178,11 @@ func (r *run) look(ctx context.Context) (model.PF, error) {
 	if err != nil {
 		return model.PF{}, err
 	}
-	for i := range pfs {
-		if pfs[i].Name == r.PF {
-			return pfs[i].PF, nil
-		}
+	i := slices.IndexFunc(pfs, func(pf vf.PFInfo) bool { return pf.Name == r.PF })
+	if i < 0 {
+		return model.PF{}, fmt.Errorf("PF %s: %w", r.PF, model.ErrGone)
 	}
-	return model.PF{}, fmt.Errorf("PF %s: %w", r.PF, model.ErrGone)
+	return pfs[i].PF, nil
 }
 
 // step runs one step if the VFs are still unused by others. Only a VF taken by somebody else ends the measurement: other errors are
@@ -214,7 +213,7 @@ func (r *run) fail(what string, err error) {
 func (r *run) ours(ctx context.Context, l *lent) error {
 	held, err := r.Domains(ctx)
 	if err != nil {
-		return fmt.Errorf("see which VFs domains have: %w", err)
+		return fmt.Errorf("list the VFs of domains: %w", err)
 	}
 	now, use, err := find(ctx, r.Kernel, l.was.ID)
 	if err != nil {
@@ -230,7 +229,7 @@ func (r *run) ours(ctx context.Context, l *lent) error {
 	case now.MAC != l.mac:
 		why = fmt.Sprintf("its MAC is %s, and it was left with %s", now.MAC, l.mac)
 	case l.name != "" && !r.space.Has(l.name):
-		why = "its interface was taken away"
+		why = "its interface was moved away"
 	default:
 		why = movedAway(&l.was, use, r.space)
 	}
@@ -243,8 +242,7 @@ func (r *run) ours(ctx context.Context, l *lent) error {
 // measure runs all parts, ordered so that none depends on a later one.
 func (r *run) measure(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		r.prepare, r.filters, r.times, r.lendAll, r.minRate, r.passes, r.counters, r.spoof,
-		r.maxRate,
+		r.prepare, r.filters, r.times, r.lendAll, r.minRate, r.passes, r.counters, r.spoof, r.maxRate,
 	} {
 		if err := part(ctx); err != nil {
 			return err

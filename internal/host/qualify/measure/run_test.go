@@ -203,8 +203,8 @@ func TestTakenAtEachChange(t *testing.T) {
 			if len(f.wrong) > 0 {
 				t.Fatalf("%s took it at change %d, and then came %q", name, n, f.wrong)
 			}
-			putBack := strings.HasPrefix(last, "putting")
-			if name == "another MAC" || putBack || moved {
+			restoring := strings.HasPrefix(last, "restoring")
+			if name == "another MAC" || restoring || moved {
 				continue
 			}
 			if len(m.Left) == 0 || !strings.Contains(strings.Join(m.Failed, " ")+strings.Join(m.Left, " "), f.pf.VFs[vf].ID.String()) {
@@ -245,7 +245,7 @@ func TestRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "at work on this host") {
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "running on this host") {
 		t.Error(err)
 	}
 	if !Running(o.Journal) {
