@@ -180,54 +180,44 @@ const firstLook = 3 * time.Second
 // fetch retries until there is an answer, or the daemon's first observation of the host takes too long.
 func fetch[T any](ctx context.Context, c *Client, method, path string, body []byte) (T, error) {
 	for begun := time.Now(); ; {
-		answer, err := fetchOnce[T](ctx, c, method, path, body)
-		if !errors.Is(err, errEarly) || time.Since(begun) > firstLook {
-			return answer, err
+		out, early, err := fetchOnce[T](ctx, c, method, path, body)
+		if !early || time.Since(begun) > firstLook {
+			return out, err
 		}
 		select {
 		case <-ctx.Done():
-			return answer, err
+			return out, err
 		case <-time.After(firstLook / 10):
 		}
 	}
 }
 
-// errEarly marks the answer of a daemon that has not observed the host yet.
-var errEarly = errors.New("too early")
-
-func fetchOnce[T any](ctx context.Context, c *Client, method, path string, body []byte) (T, error) {
-	var answer T
+// fetchOnce sends one request; early means that the daemon has not observed the host yet.
+func fetchOnce[T any](ctx context.Context, c *Client, method, path string, body []byte) (out T, early bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://sluice/v1/"+path, bytes.NewReader(body))
 	if err != nil {
-		return answer, err
+		return out, false, err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return answer, c.unreachable(err)
+		return out, false, c.unreachable(err)
 	}
 	defer resp.Body.Close() // the answer is read completely or discarded
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return answer, c.unreachable(err)
-	}
 	switch {
+	case err != nil:
+		return out, false, c.unreachable(err)
 	case resp.StatusCode == http.StatusNotModified:
-		return answer, errSame
-	case resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
-		return answer, early{refusal(resp.StatusCode, data)}
+		return out, false, errSame
 	case resp.StatusCode != http.StatusOK:
-		return answer, refusal(resp.StatusCode, data)
+		early = resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
+		return out, early, refusal(resp.StatusCode, data)
 	}
-	if err := json.Unmarshal(data, &answer); err != nil {
-		return answer, fmt.Errorf("cannot parse the daemon's answer to %s (is it a different version?): %w", path, err)
+	if err := json.Unmarshal(data, &out); err != nil {
+		return out, false, fmt.Errorf("cannot parse the daemon's answer to %s (is it a different version?): %w", path, err)
 	}
-	return answer, nil
+	return out, false, nil
 }
-
-// early is a refusal that may be temporary.
-type early struct{ error }
-
-func (e early) Unwrap() []error { return []error{e.error, errEarly} }
 
 // refusal returns the daemon's error.
 func refusal(status int, data []byte) error {

@@ -12,42 +12,22 @@ import (
 	"sluice/internal/model"
 )
 
-// kind is a metric's type in Prometheus' text format.
-type kind string
-
-const (
-	gauge   kind = "gauge"
-	counter kind = "counter"
-	summary kind = "summary" // without quantiles: a sum of seconds and a count
-)
-
-// metric describes one metric, for Prometheus and for docs/metrics.md.
-type metric struct {
-	kind   kind
-	name   string
-	help   string
-	labels []string
-}
-
 // emitter collects the samples of one scrape, as lines of the text format.
-type emitter struct {
-	m     *metricSet
-	lines map[*metric][]string
-}
+type emitter map[*metric][]string
 
 // send drops NaN and infinity: an absent series is clearer than NaN.
-func (e *emitter) send(m *metric, value float64, labels ...string) {
+func (e emitter) send(m *metric, value float64, labels ...string) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return
 	}
 	e.line(m, m.name+labelText(m.labels, labels), value)
 }
 
-func (e *emitter) line(m *metric, series string, value float64) {
-	e.lines[m] = append(e.lines[m], series+" "+strconv.FormatFloat(value, 'g', -1, 64)+"\n")
+func (e emitter) line(m *metric, series string, value float64) {
+	e[m] = append(e[m], series+" "+strconv.FormatFloat(value, 'g', -1, 64)+"\n")
 }
 
-func (e *emitter) bool(m *metric, value bool, labels ...string) {
+func (e emitter) bool(m *metric, value bool, labels ...string) {
 	n := 0.0
 	if value {
 		n = 1
@@ -56,28 +36,26 @@ func (e *emitter) bool(m *metric, value bool, labels ...string) {
 }
 
 // tri omits unknown values.
-func (e *emitter) tri(m *metric, value model.Tri, labels ...string) {
+func (e emitter) tri(m *metric, value model.Tri, labels ...string) {
 	if value != model.Unknown {
 		e.bool(m, value == model.Yes, labels...)
 	}
 }
 
-func (e *emitter) sum(m *metric, n uint64, total time.Duration) {
+func (e emitter) sum(m *metric, n uint64, total time.Duration) {
 	e.line(m, m.name+"_sum", total.Seconds())
 	e.line(m, m.name+"_count", float64(n))
 }
 
 // text returns all samples, sorted by metric name and then by series.
-func (e *emitter) text() []byte {
+func (e emitter) text() []byte {
 	var b bytes.Buffer
-	all := slices.Clone(e.m.all)
-	slices.SortFunc(all, func(a, b *metric) int { return strings.Compare(a.name, b.name) })
-	for _, m := range all {
-		lines := e.lines[m]
+	for _, m := range slices.SortedFunc(slices.Values(all), func(a, b *metric) int { return strings.Compare(a.name, b.name) }) {
+		lines := e[m]
 		if len(lines) == 0 {
 			continue
 		}
-		if m.kind != summary {
+		if m.kind != "summary" {
 			slices.Sort(lines)
 			lines = slices.CompactFunc(lines, sameSeries)
 		}

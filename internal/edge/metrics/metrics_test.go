@@ -19,7 +19,7 @@ func options() metrics.Options {
 	return metrics.Options{Version: "1.2.3", Now: func() time.Time { return edgetest.Now.Add(time.Second) }, Stale: 10 * time.Second}
 }
 
-func text(v *model.View) string { return string(metrics.New(options()).Text(v)) }
+func text(v *model.View) string { return string(metrics.Text(v, options())) }
 
 func TestMetricsGolden(t *testing.T) {
 	golden.File(t, "testdata/metrics.txt", text(edgetest.View()))
@@ -31,7 +31,7 @@ func TestPromtoolAccepts(t *testing.T) {
 	}
 	o := options()
 	o.Process = true
-	promtool(t, string(metrics.New(o).Text(edgetest.View())))
+	promtool(t, string(metrics.Text(edgetest.View(), o)))
 }
 
 // promtool parses the text as Prometheus would, and lints it.
@@ -51,15 +51,14 @@ func promtool(t *testing.T, text string) {
 
 func TestVMsThatLeaveTakeTheirSeries(t *testing.T) {
 	v := edgetest.View()
-	x := metrics.New(options())
-	if s := string(x.Text(v)); !strings.Contains(s, `domain="db"`) || !strings.Contains(s, string(edgetest.ID(3))) {
+	if s := text(v); !strings.Contains(s, `domain="db"`) || !strings.Contains(s, string(edgetest.ID(3))) {
 		t.Fatal("db has no series at all")
 	}
 	w := *v
 	snap := *v.Snapshot
 	snap.VMs = append(append([]model.VM(nil), snap.VMs[:2]...), snap.VMs[3:]...)
 	w.Snapshot = &snap
-	if s := string(x.Text(&w)); strings.Contains(s, `domain="db"`) || strings.Contains(s, string(edgetest.ID(3))) {
+	if s := text(&w); strings.Contains(s, `domain="db"`) || strings.Contains(s, string(edgetest.ID(3))) {
 		t.Error("series of db stay")
 	}
 }

@@ -9,36 +9,36 @@ import (
 	"sluice/internal/model"
 )
 
-func (e *emitter) daemon(x *answer.Index, version string, problems int) {
-	e.send(e.m.build, 1, version)
+func (e emitter) daemon(x *answer.Index, version string, problems int) {
+	e.send(buildInfo, 1, version)
 	for _, mode := range []model.Mode{model.ModeObserve, model.ModeEnforce} {
-		e.bool(e.m.mode, x.Mode == mode, string(mode))
+		e.bool(currentMode, x.Mode == mode, string(mode))
 	}
-	e.send(e.m.policy, 1, x.Rules.Policy)
-	e.bool(e.m.drain, x.Rules.Drain)
-	e.bool(e.m.degraded, len(x.Errors) > 0)
-	e.moment(e.m.start, x.Started)
-	e.moment(e.m.seen, x.Snapshot.Time)
-	e.send(e.m.decide, x.Tick.Seconds())
-	e.send(e.m.problems, float64(problems))
+	e.send(policyInfo, 1, x.Rules.Policy)
+	e.bool(draining, x.Rules.Drain)
+	e.bool(degraded, len(x.Errors) > 0)
+	e.moment(startTime, x.Started)
+	e.moment(snapshotTime, x.Snapshot.Time)
+	e.send(decideTook, x.Tick.Seconds())
+	e.send(problemCount, float64(problems))
 }
 
 // moment omits a zero time.
-func (e *emitter) moment(m *metric, t time.Time, labels ...string) {
+func (e emitter) moment(m *metric, t time.Time, labels ...string) {
 	if !t.IsZero() {
 		e.send(m, float64(t.UnixMilli())/1e3, labels...)
 	}
 }
 
-func (e *emitter) moves(x *answer.Index) {
+func (e emitter) moves(x *answer.Index) {
 	t := &x.Totals
-	e.send(e.m.ticks, float64(t.Ticks))
-	e.send(e.m.late, float64(t.LateSamples))
-	e.sum(e.m.plug, t.Plugs, t.PlugTime)
-	e.sum(e.m.unplug, t.Unplugs, t.UnplugTime)
-	e.send(e.m.failed, float64(t.Failed))
-	e.send(e.m.retries, float64(t.Retries))
-	e.send(e.m.repairs, float64(t.Repairs))
+	e.send(ticks, float64(t.Ticks))
+	e.send(lateSamples, float64(t.LateSamples))
+	e.sum(plugTook, t.Plugs, t.PlugTime)
+	e.sum(unplugTook, t.Unplugs, t.UnplugTime)
+	e.send(movesFailed, float64(t.Failed))
+	e.send(stepRetries, float64(t.Retries))
+	e.send(repairs, float64(t.Repairs))
 	active, pending := map[model.MoveKind]int{}, map[model.MoveKind]int{}
 	for i := range x.Active {
 		active[x.Active[i].Move.Kind]++
@@ -47,12 +47,12 @@ func (e *emitter) moves(x *answer.Index) {
 		pending[x.Pending[i].Kind]++
 	}
 	for _, kind := range []model.MoveKind{model.MovePlug, model.MoveUnplug, model.MoveRepair} {
-		e.send(e.m.active, float64(active[kind]), string(kind))
-		e.send(e.m.pending, float64(pending[kind]), string(kind))
+		e.send(movesActive, float64(active[kind]), string(kind))
+		e.send(movesPending, float64(pending[kind]), string(kind))
 	}
 	for i := range x.Active {
 		m := &x.Active[i]
-		e.moment(e.m.moveStart, m.Started, string(m.Move.Kind), m.Move.VF.PF, vfIndex(m.Move.VF), m.Move.VMName, string(m.Move.VM))
+		e.moment(moveStart, m.Started, string(m.Move.Kind), m.Move.VF.PF, vfIndex(m.Move.VF), m.Move.VMName, string(m.Move.VM))
 	}
 	e.findings(x)
 }
@@ -65,27 +65,27 @@ func vfIndex(id model.VFID) string {
 	return strconv.Itoa(id.Index)
 }
 
-func (e *emitter) findings(x *answer.Index) {
+func (e emitter) findings(x *answer.Index) {
 	byCode := map[string]int{}
 	for i := range x.Findings {
 		byCode[x.Findings[i].Code]++
-		e.send(e.m.findingInfo, 1, x.Findings[i].Code, x.Findings[i].Subject)
+		e.send(findingInfo, 1, x.Findings[i].Code, x.Findings[i].Subject)
 	}
 	for code, n := range byCode {
-		e.send(e.m.findings, float64(n), code)
+		e.send(findingsCount, float64(n), code)
 	}
 }
 
-func (e *emitter) pf(pf *model.PF) {
-	e.send(e.m.pfInfo, 1, pf.Name, string(pf.Address), pf.Driver, pf.Network, node(pf.NUMANode))
-	e.bool(e.m.pfUp, pf.LinkUp, pf.Name)
+func (e emitter) pf(pf *model.PF) {
+	e.send(pfInfo, 1, pf.Name, string(pf.Address), pf.Driver, pf.Network, node(pf.NUMANode))
+	e.bool(pfUp, pf.LinkUp, pf.Name)
 	n := answer.PFStatus(pf).VFs
-	e.send(e.m.pfVFs, float64(n.Free), pf.Name, string(model.OwnerFree))
-	e.send(e.m.pfVFs, float64(n.Held), pf.Name, string(model.OwnerSluice))
-	e.send(e.m.pfVFs, float64(n.Foreign), pf.Name, string(model.OwnerForeign))
+	e.send(pfVFs, float64(n.Free), pf.Name, string(model.OwnerFree))
+	e.send(pfVFs, float64(n.Held), pf.Name, string(model.OwnerSluice))
+	e.send(pfVFs, float64(n.Foreign), pf.Name, string(model.OwnerForeign))
 	for i := range pf.VFs {
 		vf := &pf.VFs[i]
-		e.send(e.m.vfInfo, 1, vf.ID.PF, strconv.Itoa(vf.ID.Index), string(vf.Address), vf.Driver, string(vf.Owner))
+		e.send(vfInfo, 1, vf.ID.PF, strconv.Itoa(vf.ID.Index), string(vf.Address), vf.Driver, string(vf.Owner))
 	}
 }
 
@@ -98,7 +98,7 @@ func node(n int) string {
 }
 
 // holders emits the VM behind every VF in use, including VFs that Sluice did not attach.
-func (e *emitter) holders(x *answer.Index) {
+func (e emitter) holders(x *answer.Index) {
 	for i := range x.Snapshot.VMs {
 		vm := &x.Snapshot.VMs[i]
 		for j := range vm.NICs {
@@ -107,27 +107,27 @@ func (e *emitter) holders(x *answer.Index) {
 			if vf == nil {
 				continue
 			}
-			e.send(e.m.vfHolder, 1, nic.VF.PF, strconv.Itoa(nic.VF.Index), string(vf.Address), vm.Name, string(vm.ID), device(nic))
-			e.tri(e.m.vfInGuest, vf.InGuest, nic.VF.PF, strconv.Itoa(nic.VF.Index), vm.Name, string(vm.ID))
+			e.send(vfHolder, 1, nic.VF.PF, strconv.Itoa(nic.VF.Index), string(vf.Address), vm.Name, string(vm.ID), device(nic))
+			e.tri(vfInGuest, vf.InGuest, nic.VF.PF, strconv.Itoa(nic.VF.Index), vm.Name, string(vm.ID))
 		}
 	}
 }
 
-func (e *emitter) vm(x *answer.Index, vm *model.VM) {
+func (e emitter) vm(x *answer.Index, vm *model.VM) {
 	name, id := vm.Name, string(vm.ID)
 	row := x.VM(vm)
-	e.send(e.m.vmInfo, 1, name, id, row.Class, string(vm.State))
-	e.bool(e.m.holds, vm.Held() != nil, name, id)
-	e.bool(e.m.known, row.Known, name, id)
+	e.send(vmInfo, 1, name, id, row.Class, string(vm.State))
+	e.bool(vmHolds, vm.Held() != nil, name, id)
+	e.bool(vmKnown, row.Known, name, id)
 	if row.Code != "" {
-		e.bool(e.m.should, row.Hold, name, id)
-		e.send(e.m.reason, 1, name, id, row.Code)
+		e.bool(vmShould, row.Hold, name, id)
+		e.send(vmReason, 1, name, id, row.Code)
 	}
 	if x.Reason(vm.ID).Policy != "" { // otherwise no policy scored it
-		e.send(e.m.score, row.Score, name, id)
+		e.send(vmScore, row.Score, name, id)
 	}
 	if vm.CPUKnown && vm.VCPUs > 0 {
-		e.send(e.m.cpu, vm.CPU/float64(vm.VCPUs), name, id)
+		e.send(vmCPU, vm.CPU/float64(vm.VCPUs), name, id)
 	}
 	for i := range vm.NICs {
 		nic := &vm.NICs[i]
@@ -135,10 +135,10 @@ func (e *emitter) vm(x *answer.Index, vm *model.VM) {
 		e.traffic(&nic.Virtio, name, id, dev, "virtio")
 		e.traffic(&nic.VFPath, name, id, dev, "vf")
 		if nic.VirtualPF == "" && vm.State == model.VMRunning {
-			e.tri(e.m.virtioUp, nic.LinkUp, name, id, dev)
+			e.tri(nicVirtioUp, nic.LinkUp, name, id, dev)
 		}
 		if nic.VFPath.Known && nic.VFPath.Source == model.SourceAgent {
-			e.send(e.m.denied, nic.VFPath.Denied, name, id, dev)
+			e.send(nicDenied, nic.VFPath.Denied, name, id, dev)
 		}
 	}
 }
@@ -147,14 +147,14 @@ func (e *emitter) vm(x *answer.Index, vm *model.VM) {
 func device(nic *model.NIC) string { return cmp.Or(nic.Tap, nic.Alias) }
 
 // traffic omits a path with unknown rates.
-func (e *emitter) traffic(t *model.Traffic, name, id, dev, path string) {
+func (e emitter) traffic(t *model.Traffic, name, id, dev, path string) {
 	if !t.Known {
 		return
 	}
 	for _, one := range []struct {
 		m *metric
 		v float64
-	}{{e.m.rxPackets, t.RxPPS}, {e.m.txPackets, t.TxPPS}, {e.m.rxBytes, t.RxBytes}, {e.m.txBytes, t.TxBytes}} {
+	}{{nicRxPackets, t.RxPPS}, {nicTxPackets, t.TxPPS}, {nicRxBytes, t.RxBytes}, {nicTxBytes, t.TxBytes}} {
 		e.send(one.m, one.v, name, id, dev, path, string(t.Source), string(t.Proof))
 	}
 }

@@ -49,7 +49,7 @@ func TestMetricsOfVirtualVFs(t *testing.T) {
 			{VF: 1, Alias: "ua-vpf-vpf0-vf1"},
 		},
 	}}}
-	got := string(metrics.New(o).Text(v))
+	got := string(metrics.Text(v, o))
 	promtool(t, got)
 	id7 := `uuid="` + string(vm.ID) + `",`
 	pf := `{domain="web-2",` + id7 + `virtual_pf="vpf0"`

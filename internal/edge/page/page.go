@@ -3,12 +3,12 @@
 package page
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"html"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -27,7 +27,6 @@ var types = map[string]string{
 	".css": "text/css; charset=utf-8",
 	".js":  "text/javascript; charset=utf-8",
 	".svg": "image/svg+xml",
-	".txt": "text/plain; charset=utf-8",
 }
 
 // file is one response.
@@ -37,33 +36,20 @@ type file struct {
 	tag  string // ETag
 }
 
-// pages holds the files, which never change while the program runs.
-type pages struct {
-	assets map[string]*file
-	host   *file // the page of the host
-	vm     *file // the page of a VM, one directory deeper
-}
-
 // Handler serves GET /, /vm/UUID and /assets/... of a daemon of that version. The scripts query the API under /v1 of the
 // same server. All links are relative, so that a proxy can serve the page under another path.
 func Handler(version string) http.Handler {
-	p := &pages{assets: map[string]*file{}}
+	mux := http.NewServeMux()
 	must(fs.WalkDir(embedded, "assets", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Ext(name) == ".html" {
 			return err
 		}
 		data, err := embedded.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		p.assets["/"+name] = newFile(data, typeOf(name))
-		return nil
+		mux.Handle("GET /"+name, newFile(data, cmp.Or(types[path.Ext(name)], "text/plain; charset=utf-8"))) // text: licences
+		return err
 	}))
-	p.host, p.vm = frame(version, "./"), frame(version, "../")
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, p.host) })
-	mux.HandleFunc("GET /vm/{vm}", func(w http.ResponseWriter, r *http.Request) { serve(w, r, p.vm) })
-	mux.HandleFunc("GET /assets/", p.asset)
+	mux.Handle("GET /{$}", frame(version, "./"))
+	mux.Handle("GET /vm/{vm}", frame(version, "../")) // one directory deeper
 	return mux
 }
 
@@ -89,28 +75,9 @@ func newFile(data []byte, kind string) *file {
 	return &file{data: data, kind: kind, tag: `"` + hex.EncodeToString(sum[:enough]) + `"`}
 }
 
-func typeOf(name string) string {
-	if t := types[path.Ext(name)]; t != "" {
-		return t
-	}
-	if t := mime.TypeByExtension(path.Ext(name)); t != "" {
-		return t
-	}
-	return "text/plain; charset=utf-8" // licences
-}
-
-func (p *pages) asset(w http.ResponseWriter, r *http.Request) {
-	f := p.assets[path.Clean(r.URL.Path)]
-	if f == nil {
-		http.NotFound(w, r)
-		return
-	}
-	serve(w, r, f)
-}
-
-// serve answers with a file, or with 304 if the browser has the current version. The browser revalidates each time, so that
+// ServeHTTP answers with the file, or with 304 if the browser has the current version. The browser revalidates each time, so that
 // the page of a newer daemon is never mixed with older files.
-func serve(w http.ResponseWriter, r *http.Request, f *file) {
+func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
