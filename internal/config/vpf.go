@@ -25,7 +25,7 @@ type Guest struct {
 	Addresses    string        `yaml:"addresses" doc:"IP addresses that it may bind virtual VFs to: prefixes with commas between, such as '10.244.0.0/16'; unset: any"`
 	Guarantee    Rate          `yaml:"guarantee" doc:"the most that one virtual VF may be guaranteed of what the virtual PF is; unset: nothing"`
 	Limit        Rate          `yaml:"limit" doc:"the highest limit of one virtual VF, which one has that asks for none; unset: that of the virtual PF"`
-	Weight       float64       `yaml:"weight" min:"0.001" max:"1000" doc:"the highest weight that one virtual VF may ask for; unset: 1"`
+	Weight       float64       `yaml:"weight" min:"0.001" max:"1000" doc:"the highest weight that one virtual VF may ask for; unset: the weight that the host has given it, else 1"`
 	Counters     time.Duration `yaml:"counters" min:"1s" max:"5s" doc:"how often sluice-guest reports the counters of its NICs, which then count in place of what its guest agent says, and are as untrusted; unset: never"`
 }
 

@@ -109,6 +109,10 @@ func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
 			policy: model.GuestPolicy{Weight: 4}, ask: channel.Attach{Weight: 2},
 			then: model.PortPolicy{SLA: model.SLA{Weight: 3}}, want: model.PortPolicy{SLA: model.SLA{Weight: 2}},
 		},
+		"the host's weight, if it asked for more, also for no more than 1": {
+			ask: channel.Attach{Weight: 1}, then: model.PortPolicy{SLA: model.SLA{Weight: 0.5}},
+			want: model.PortPolicy{SLA: model.SLA{Weight: 0.5}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.policy.Attach = true

@@ -216,7 +216,7 @@ func judgeWeight(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, o
 	if r.Weight == 0 {
 		return nil
 	}
-	if most := max(1, g.Weight, v.Port.SLA.Weight); r.Weight < 0 || r.Weight > most {
+	if most := max(g.Weight, v.Port.SLA.Share()); r.Weight < 0 || r.Weight > most {
 		return Denied(fmt.Sprintf("weight %g is not in 0-%g", r.Weight, most), "the host may allow more: weight in virtual_pfs.guests")
 	}
 	out.Port.SLA.Weight, out.Port.SLA.Source = r.Weight, byGuest

@@ -200,6 +200,14 @@ func TestJudge(t *testing.T) {
 		},
 		{name: "weight beyond", policy: wide, ask: channel.Attach{Weight: 4.1}, code: channel.CodeDenied},
 		{name: "weight without policy", policy: plain, ask: channel.Attach{Weight: 1.1}, code: channel.CodeDenied},
+		{
+			name: "weight above the host's", policy: plain, host: model.PortPolicy{SLA: model.SLA{Weight: 0.5}},
+			ask: channel.Attach{Weight: 1}, code: channel.CodeDenied,
+		},
+		{
+			name: "weight of the host", policy: plain, host: model.PortPolicy{SLA: model.SLA{Weight: 0.5}},
+			ask: channel.Attach{Weight: 0.5}, want: model.PortPolicy{SLA: model.SLA{Weight: 0.5}},
+		},
 		{name: "weight below", policy: wide, ask: channel.Attach{Weight: -1}, code: channel.CodeDenied},
 		{name: "next to no weight", policy: wide, ask: channel.Attach{Weight: 5e-324}, code: channel.CodeInvalid},
 	} {
