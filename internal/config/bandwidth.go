@@ -9,19 +9,14 @@ import (
 
 // Bandwidth configures how SLAs are kept.
 type Bandwidth struct {
-	Enabled    bool          `yaml:"enabled" doc:"keep them at all; 'false': nobody is limited, whatever rules say"`
-	Allocator  string        `yaml:"allocator" doc:"how a link is shared: the name of an allocator"`
-	Period     time.Duration `yaml:"period" min:"20ms" max:"10s" doc:"time between two looks at what is sent: shorter reacts sooner and costs more CPU; at least 1s while nothing is promised or limited"`
-	Overcommit string        `yaml:"overcommit" enum:"refuse|allow" doc:"whether 'sluice sla set' may guarantee more than a link carries; what rules and metadata guarantee beyond it is reported and shrinks by class either way"`
-	Packets    Rate          `yaml:"packets" doc:"packets a second that the host carries on virtio for all VMs together, such as '800kpps'; unset: not known"`
-	InGuest    bool          `yaml:"in_guest" reload:"no" doc:"limit VFs in the guest, through its agent, where the driver of the PF cannot"`
-	Metadata   bool          `yaml:"metadata" reload:"no" doc:"heed what the metadata of domains in libvirt asks for"`
-	Stop       string        `yaml:"stop" enum:"keep|lift" doc:"what becomes of limits that rules set when the daemon stops: 'keep' leaves them, 'lift' takes them away"`
-}
-
-// DefaultBandwidth returns the defaults of the section.
-func DefaultBandwidth() Bandwidth {
-	return Bandwidth{Enabled: true, Allocator: "waterfill", Period: 100 * time.Millisecond, Overcommit: "refuse", Metadata: true, Stop: "keep"}
+	Enabled    bool          `yaml:"enabled"`
+	Allocator  string        `yaml:"allocator"`
+	Period     time.Duration `yaml:"period" min:"20ms" max:"10s"`
+	Overcommit string        `yaml:"overcommit" enum:"refuse|allow"`
+	Packets    Rate          `yaml:"packets"`
+	InGuest    bool          `yaml:"in_guest" reload:"no"`
+	Metadata   bool          `yaml:"metadata" reload:"no"`
+	Stop       string        `yaml:"stop" enum:"keep|lift"`
 }
 
 // Rules returns the part of the configuration that placement and bandwidth control read.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -30,17 +31,16 @@ func check(c *Config, known Known, d *decoder) {
 	k.vms()
 	k.guests()
 	k.classes()
-	k.slas()
 	k.bandwidth(known)
 	k.paths()
 	k.libvirt()
 	k.listen()
 }
 
-// at reports an error at a key's position, at most once per key.
-func (k checker) at(key, text, remedy string) {
+// report records an error at a key's position, at most once per key.
+func (k checker) report(key, text, remedy string) {
 	if !k.d.bad[key] {
-		k.d.complain(k.pos[key], key, text, remedy)
+		k.d.report(k.pos[key], key, text, remedy)
 	}
 }
 
@@ -61,16 +61,13 @@ func (k checker) policy(known Known) {
 		k.Interval = max(known.Interval(k.Policy), k.Sample)
 	}
 	if !ok {
-		var list []string
-		for name := range known.Policies {
-			list = append(list, name)
-		}
-		k.at("policy", fmt.Sprintf("unknown policy %q", shorten(k.Policy)), suggest(k.Policy, list))
+		k.report("policy", fmt.Sprintf("unknown policy %q", model.Shorten(k.Policy)),
+			Suggest(k.Policy, slices.Collect(maps.Keys(known.Policies))))
 		return
 	}
 	for name, x := range k.Params {
 		if text, remedy := CheckParam(k.Policy, params, name, x); text != "" {
-			k.at("params."+name, text, remedy)
+			k.report("params."+name, text, remedy)
 		}
 	}
 }
@@ -84,7 +81,7 @@ func CheckParam(policy string, known []model.Param, name string, x float64) (tex
 		for _, p := range known {
 			names = append(names, p.Name)
 		}
-		return "policy " + policy + " has no such parameter", suggest(name, names)
+		return "policy " + policy + " has no such parameter", Suggest(name, names)
 	}
 	if p := known[i]; !(x >= p.Min && x <= p.Max) {
 		number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
@@ -109,10 +106,10 @@ func (k checker) order(large string, l int64, small string, s int64) {
 		return
 	}
 	if k.good(large) {
-		k.at(large, "is shorter than "+small, "raise it or lower "+small)
+		k.report(large, "is shorter than "+small, "raise it or lower "+small)
 		return
 	}
-	k.at(small, "is longer than "+large, "lower it or set "+large)
+	k.report(small, "is longer than "+large, "lower it or set "+large)
 }
 
 // ifName matches what Linux accepts as an interface name, without characters that nobody uses.
@@ -126,11 +123,12 @@ func (k checker) pfs() {
 		if _, set := k.pos[key+".vfs"]; !set {
 			pf.VFs.All = true
 		}
+		k.only(key+".speed", pf.Speed, "bits")
 		if !k.good(key + ".name") {
 			continue
 		}
 		if !ifName.MatchString(pf.Name) {
-			k.at(key+".name", fmt.Sprintf("%q is no interface name", shorten(pf.Name)), "take one from `ip link`")
+			k.report(key+".name", fmt.Sprintf("%q is not an interface name", model.Shorten(pf.Name)), "take one from `ip link`")
 		}
 		k.unique(seen, pf.Name, key+".name", "PF")
 	}
@@ -140,7 +138,7 @@ func (k checker) pfs() {
 func (k checker) unique(seen map[string]string, name, key, what string) {
 	first, twice := seen[name]
 	if twice {
-		k.at(key, fmt.Sprintf("%s %q has an entry already, at %s", what, shorten(name), k.pos[first]), "merge the two")
+		k.report(key, fmt.Sprintf("%s %q already has an entry, at %s", what, model.Shorten(name), k.pos[first]), "merge the two")
 		return
 	}
 	seen[name] = key
@@ -164,15 +162,22 @@ func (k checker) vms() {
 func (k checker) classes() {
 	seen := map[string]string{}
 	var names []string
-	for i, c := range k.Classes {
-		if key := fmt.Sprintf("classes[%d].name", i); k.good(key) {
-			k.unique(seen, c.Name, key, "class")
+	for i := range k.Classes {
+		c, key := &k.Classes[i], fmt.Sprintf("classes[%d]", i)
+		if k.good(key + ".name") {
+			k.unique(seen, c.Name, key+".name", "class")
 		}
 		names = append(names, c.Name)
+		k.rates(key, c.Guarantee, c.Limit)
+		k.only(key+".minimum", c.Minimum, "bits")
+		if above(c.Minimum.Bits, c.Limit.Bits) {
+			k.report(key+".minimum", fmt.Sprintf("%s is above the limit of %s", c.Minimum, Rate{Bits: c.Limit.Bits}),
+				"raise the limit or lower the minimum")
+		}
 	}
 	for i, vm := range k.VMs {
 		if key := fmt.Sprintf("vms[%d].class", i); len(names) > 0 && k.good(key) && !slices.Contains(names, vm.Class) {
-			k.at(key, fmt.Sprintf("unknown class %q", shorten(vm.Class)), suggest(vm.Class, names))
+			k.report(key, fmt.Sprintf("unknown class %q", model.Shorten(vm.Class)), Suggest(vm.Class, names))
 		}
 	}
 }
@@ -185,7 +190,7 @@ func (k checker) match(vm *VM, key string, seen map[string]string) {
 	if vm.SLANIC != "" {
 		pattern += ", sla_nic " + vm.SLANIC
 	}
-	k.unique(seen, pattern, key, "a rule for VM")
+	k.unique(seen, pattern, key, "pattern")
 }
 
 // pattern reports an error for a pattern that cannot match any VM.
@@ -193,20 +198,22 @@ func (k checker) pattern(pattern, key string) bool {
 	_, err := path.Match(pattern, "")
 	bad := err != nil || pattern == ""
 	if bad {
-		k.at(key, fmt.Sprintf("%q is no pattern", shorten(pattern)),
-			"write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice")
+		k.report(key, fmt.Sprintf("%q is not a pattern", model.Shorten(pattern)),
+			"write a VM's name or UUID; * matches any characters, ? any one, [ab] either a or b")
 	}
 	return !bad
 }
 
 func (k checker) vm(vm *VM, key string) {
 	if _, err := path.Match(vm.NIC, ""); k.good(key+".nic") && (err != nil || vm.NIC == "") {
-		k.at(key+".nic", fmt.Sprintf("%q is no pattern", shorten(vm.NIC)),
+		k.report(key+".nic", fmt.Sprintf("%q is not a pattern", model.Shorten(vm.NIC)),
 			"write a NIC's alias, MAC or network, or leave it out for every NIC that can have a VF")
 	}
 	if vm.Pin && vm.Forbid {
-		k.at(key+".forbid", "contradicts pin", "keep one of the two")
+		k.report(key+".forbid", "contradicts pin", "keep one of the two")
 	}
+	k.rates(key, vm.Guarantee, vm.Limit)
+	k.slaNIC(key, vm)
 }
 
 // maxSocket is the longest path that fits into a unix socket address.
@@ -216,13 +223,13 @@ func (k checker) paths() {
 	k.absolute("state_dir", k.StateDir)
 	k.absolute("api.socket", k.API.Socket)
 	if len(k.API.Socket) > maxSocket {
-		k.at("api.socket", fmt.Sprintf("is longer than the %d bytes a socket's path may have", maxSocket), "choose a shorter path")
+		k.report("api.socket", fmt.Sprintf("is longer than the %d bytes that a socket's path may have", maxSocket), "choose a shorter path")
 	}
 }
 
 func (k checker) absolute(key, p string) {
 	if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
-		k.at(key, fmt.Sprintf("%q is not a full path", shorten(p)), "write it from / on, without '..', '//' or a final '/'")
+		k.report(key, fmt.Sprintf("%q is not an absolute path", model.Shorten(p)), "begin it with /, and write no '..', '//' or final '/'")
 	}
 }
 
@@ -231,9 +238,9 @@ func (k checker) libvirt() {
 	u, err := url.Parse(k.Libvirt.URI)
 	switch {
 	case err != nil || u.Scheme == "":
-		k.at("libvirt.uri", fmt.Sprintf("%q is no libvirt URI", shorten(k.Libvirt.URI)), "write qemu:///system")
+		k.report("libvirt.uri", fmt.Sprintf("%q is not a libvirt URI", model.Shorten(k.Libvirt.URI)), "write qemu:///system")
 	case u.Host != "":
-		k.at("libvirt.uri", fmt.Sprintf("names another host, %q", shorten(u.Host)), "run Sluice on that host and write qemu:///system")
+		k.report("libvirt.uri", fmt.Sprintf("names another host, %q", model.Shorten(u.Host)), "run Sluice on that host and write qemu:///system")
 	}
 }
 
@@ -244,7 +251,7 @@ func (k checker) listen() {
 	host, port, err := net.SplitHostPort(k.API.Listen)
 	n, perr := strconv.ParseUint(port, 10, 16)
 	if err != nil || perr != nil || n == 0 || !hostOK(host) {
-		k.at("api.listen", fmt.Sprintf("%q is no address to listen on", shorten(k.API.Listen)),
+		k.report("api.listen", fmt.Sprintf("%q is not an address to listen on", model.Shorten(k.API.Listen)),
 			"write an IP address and port, such as 127.0.0.1:9178")
 	}
 }

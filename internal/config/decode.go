@@ -1,10 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,21 +27,19 @@ type decoder struct {
 	errs []*Error
 }
 
-func (d *decoder) complain(pos Pos, key, text, remedy string) {
+func (d *decoder) report(pos Pos, key, text, remedy string) {
 	d.bad[key] = true
 	d.errs = append(d.errs, &Error{Pos: pos, Key: key, Text: text, Remedy: remedy})
 }
 
-// document decodes one file.
-func (d *decoder) document(doc Document, c *Config) {
+// document decodes one file into the struct that v points to.
+func (d *decoder) document(doc Document, v any) {
 	d.file = doc.Name
 	root, bad := syntax(doc)
 	if bad != nil {
 		d.errs = append(d.errs, bad)
-		return
-	}
-	if root != nil {
-		d.mapping("", root, reflect.ValueOf(c).Elem())
+	} else if root != nil {
+		d.mapping("", root, reflect.ValueOf(v).Elem())
 	}
 }
 
@@ -46,7 +47,7 @@ func (d *decoder) document(doc Document, c *Config) {
 func (d *decoder) mapping(path string, n ast.Node, v reflect.Value) {
 	m, ok := n.(ast.MapNode)
 	if !ok {
-		d.kind(path, n, "keys and values", "write one 'key: value' a line")
+		d.kind(path, n, "a mapping", "write one 'key: value' per line")
 		return
 	}
 	fields := fieldsOf(v.Type())
@@ -58,7 +59,7 @@ func (d *decoder) mapping(path string, n ast.Node, v reflect.Value) {
 		}
 		index, known := fields[key]
 		if !known {
-			d.complain(pos, "", fmt.Sprintf("unknown key %q", shorten(dotted(path, key))), suggest(key, names(v.Type())))
+			d.report(pos, "", fmt.Sprintf("unknown key %q", model.Shorten(dotted(path, key))), Suggest(key, slices.Collect(maps.Keys(fields))))
 			continue
 		}
 		d.value(dotted(path, key), pos, it.Value(), v.Field(index), v.Type().Field(index).Tag)
@@ -70,11 +71,11 @@ func (d *decoder) key(path string, n ast.MapKeyNode, here map[string]Pos) (strin
 	pos := place(d.file, n.GetToken())
 	s, ok := n.(*ast.StringNode)
 	if !ok {
-		d.complain(pos, path, "a key must be a plain word", "see docs/config.md for the keys")
+		d.report(pos, path, "a key must be a plain word", "see docs/config.md for the keys")
 		return "", pos, false
 	}
 	if first, twice := here[s.Value]; twice {
-		d.complain(pos, dotted(path, s.Value), "set twice, first at "+first.String(), "keep one of them")
+		d.report(pos, dotted(path, s.Value), "set twice, first at "+first.String(), "keep one of them")
 		return "", pos, false
 	}
 	here[s.Value] = pos
@@ -85,7 +86,9 @@ func (d *decoder) key(path string, n ast.MapKeyNode, here map[string]Pos) (strin
 func (d *decoder) value(path string, pos Pos, n ast.Node, v reflect.Value, tag reflect.StructTag) {
 	switch {
 	case isList(v.Type()):
-		d.remember(path, pos)
+		if _, set := d.pos[path]; !set { // files may add to a list
+			d.pos[path] = pos
+		}
 		d.list(path, n, v)
 	case isSection(v.Type()):
 		if !isNull(n) {
@@ -105,17 +108,11 @@ func (d *decoder) value(path string, pos Pos, n ast.Node, v reflect.Value, tag r
 // once records the position of a key and rejects the key if an earlier file has it.
 func (d *decoder) once(path string, pos Pos) bool {
 	if first, twice := d.pos[path]; twice {
-		d.complain(pos, path, "set twice, first at "+first.String(), "keep one of them: later files do not override earlier ones")
+		d.report(pos, path, "set twice, first at "+first.String(), "keep one of them: later files do not override earlier ones")
 		return false
 	}
 	d.pos[path] = pos
 	return true
-}
-
-func (d *decoder) remember(path string, pos Pos) {
-	if _, has := d.pos[path]; !has {
-		d.pos[path] = pos
-	}
 }
 
 // list appends the entries of a list of structs.
@@ -142,9 +139,10 @@ func (d *decoder) list(path string, n ast.Node, v reflect.Value) {
 // needed reports the required keys that an entry lacks.
 func (d *decoder) needed(path string, pos Pos, t reflect.Type) {
 	for i := range t.NumField() {
-		key := t.Field(i).Tag.Get("yaml")
-		if _, has := d.pos[dotted(path, key)]; !has && t.Field(i).Tag.Get("need") != "" {
-			d.complain(pos, path, fmt.Sprintf("has no %q", key), "add it: "+t.Field(i).Tag.Get("doc"))
+		tag := t.Field(i).Tag
+		key, need := tag.Get("yaml"), tag.Get("need")
+		if _, has := d.pos[dotted(path, key)]; !has && need != "" {
+			d.report(pos, path, fmt.Sprintf("has no %q", key), "add it: "+cmp.Or(tag.Get("doc"), need))
 		}
 	}
 }
@@ -153,7 +151,7 @@ func (d *decoder) needed(path string, pos Pos, t reflect.Type) {
 func (d *decoder) params(path string, n ast.Node, v reflect.Value) {
 	m, ok := n.(ast.MapNode)
 	if !ok {
-		d.kind(path, n, "keys and values", "write one 'key: number' a line")
+		d.kind(path, n, "a mapping", "write one 'key: number' per line")
 		return
 	}
 	if v.IsNil() {
@@ -186,10 +184,10 @@ func (d *decoder) scalar(path string, n ast.Node, v reflect.Value, tag reflect.S
 	}
 	var b *model.BadValue
 	if errors.As(err, &b) {
-		d.complain(placeOf(d.file, n), path, b.Text, b.Remedy)
+		d.report(placeOf(d.file, n), path, b.Text, b.Remedy)
 		return
 	}
-	d.complain(placeOf(d.file, n), path, err.Error(), "")
+	d.report(placeOf(d.file, n), path, err.Error(), "")
 }
 
 // text returns a scalar as it is written, and whether it can only be text.
@@ -203,7 +201,7 @@ func (d *decoder) text(path string, n ast.Node) (text string, isText, ok bool) {
 		return n.GetToken().Value, false, true
 	}
 	if isNull(n) {
-		d.complain(d.pos[path], path, "has no value", "give it one or remove the key")
+		d.report(d.pos[path], path, "has no value", "give it one or remove the key")
 		return "", false, false
 	}
 	d.kind(path, n, "a single value", "see docs/config.md")
@@ -212,20 +210,16 @@ func (d *decoder) text(path string, n ast.Node) (text string, isText, ok bool) {
 
 // kind reports that a value has the wrong shape.
 func (d *decoder) kind(path string, n ast.Node, want, remedy string) {
-	have := map[bool]string{true: "there are keys and values"}[isMap(n)]
+	have := "a single value"
 	switch n.(type) {
+	case ast.MapNode:
+		have = "a mapping"
 	case *ast.SequenceNode:
-		have = "there is a list"
+		have = "a list"
 	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		have, remedy = "there is an anchor, alias or tag", "write the value out; sluice.yaml has none of these"
+		have, remedy = "an anchor, alias or tag", "write the value out; sluice.yaml may contain none of these"
 	}
-	if have == "" {
-		have = "there is a single value"
-	}
-	if path == "" {
-		path = "the file"
-	}
-	d.complain(placeOf(d.file, n), "", fmt.Sprintf("%s needs %s, %s", path, want, have), remedy)
+	d.report(placeOf(d.file, n), "", fmt.Sprintf("%s must be %s, not %s", cmp.Or(path, "the file"), want, have), remedy)
 }
 
 // set converts text to the field's type.
@@ -234,7 +228,7 @@ func set(v reflect.Value, text string, isText bool) error {
 	case *time.Duration:
 		return assign(p, text, parseDuration)
 	case *Rate:
-		return assign(p, text, ParseRate)
+		return assign(p, text, model.ParseRate)
 	case *VFSet:
 		return assign(p, text, ParseVFSet)
 	case *model.VLANs:
@@ -247,10 +241,10 @@ func set(v reflect.Value, text string, isText bool) error {
 		return assign(p, text, parseFloat)
 	}
 	if !isText {
-		return wrong(text, "is not text", fmt.Sprintf("put it in quotes: %q", text))
+		return model.Wrong(text, "is not text", fmt.Sprintf("put it in quotes: %q", text))
 	}
 	if strings.ContainsFunc(text, isControl) {
-		return wrong(text, "has line breaks or control characters", "write it on one line")
+		return model.Wrong(text, "has line breaks or control characters", "write it on one line")
 	}
 	v.SetString(text)
 	return nil
@@ -268,7 +262,7 @@ func assign[T any](p *T, text string, parse func(string) (T, error)) error {
 
 func parseBool(s string) (bool, error) {
 	if s != "true" && s != "false" {
-		return false, wrong(s, "is neither true nor false", "write true or false")
+		return false, model.Wrong(s, "is neither true nor false", "write true or false")
 	}
 	return s == "true", nil
 }
@@ -276,7 +270,7 @@ func parseBool(s string) (bool, error) {
 func parseInt(s string) (int, error) {
 	n, err := strconv.ParseInt(s, 10, 32)
 	if err != nil {
-		return 0, wrong(s, "is no whole number", "write digits only, without a unit")
+		return 0, model.Wrong(s, "is not a whole number", "write digits only, without a unit")
 	}
 	return int(n), nil
 }
@@ -284,7 +278,7 @@ func parseInt(s string) (int, error) {
 func parseFloat(s string) (float64, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-		return 0, wrong(s, "is no number", "write a number such as 2 or 0.5, without a unit")
+		return 0, model.Wrong(s, "is not a number", "write a number such as 2 or 0.5, without a unit")
 	}
 	return f, nil
 }
@@ -300,22 +294,16 @@ func within(v reflect.Value, text string, tag reflect.StructTag) error {
 	}
 	x := magnitude(v)
 	if x < bound(v, low) || x > bound(v, high) {
-		return wrong(text, "is out of range", fmt.Sprintf("write a value from %s to %s", low, high))
+		return model.Wrong(text, "is out of range", fmt.Sprintf("write a value from %s to %s", low, high))
 	}
 	return nil
 }
 
 func oneOf(text string, words []string) error {
-	for _, w := range words {
-		if w == text {
-			return nil
-		}
+	if slices.Contains(words, text) {
+		return nil
 	}
-	remedy := "write one of these"
-	if best := closest(text, words); best != "" {
-		remedy = fmt.Sprintf("did you mean %q?", best)
-	}
-	return wrong(text, "is none of "+strings.Join(words, ", "), remedy)
+	return model.Wrong(text, "is not one of "+strings.Join(words, ", "), closest(text, words, "write one of these"))
 }
 
 // magnitude returns a number or duration as a float, for comparison only.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,13 +12,34 @@ import (
 	"sluice/internal/tests/golden"
 )
 
+const (
+	reference = "../../docs/config.md"
+	restart   = "; *needs a restart*"
+)
+
+// The reference lists every key with its default and what it accepts, and says what it means.
 func TestReferenceListsEveryKey(t *testing.T) {
-	want := "| key | default | value | meaning |\n| --- | --- | --- | --- |\n" + table(reflect.ValueOf(*Default()), "")
-	golden.Section(t, "../../docs/config.md", "keys", want)
+	want := "| key | default | value | meaning |\n| --- | --- | --- | --- |\n" + table(t, meanings(t), reflect.ValueOf(*Default()), "")
+	golden.Section(t, reference, "keys", want)
+}
+
+// meanings reads the meaning of each key from the reference.
+func meanings(t *testing.T) map[string]string {
+	text, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.SplitN(strings.TrimSpace(line), " | ", 4); len(cells) == 4 {
+			out[strings.TrimPrefix(cells[0], "| ")] = strings.TrimSuffix(strings.TrimSuffix(cells[3], " |"), restart)
+		}
+	}
+	return out
 }
 
 // table returns one row per key of a struct.
-func table(v reflect.Value, path string) string {
+func table(t *testing.T, meanings map[string]string, v reflect.Value, path string) string {
 	var b strings.Builder
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -26,18 +48,22 @@ func table(v reflect.Value, path string) string {
 			continue
 		}
 		key = dotted(path, key)
-		if f.Tag.Get("doc") == "" {
-			panic(key + " has no doc tag")
+		meaning := meanings["`"+key+"`"]
+		if meaning == "" {
+			t.Errorf("%s does not say what %s means: write it into the last column", reference, key)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, shown(v.Field(i), f, key), values(f), meaning(f))
+		if f.Tag.Get("reload") == "no" {
+			meaning += restart
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, shown(v.Field(i), f, key), values(f), meaning)
 		switch {
 		case isList(f.Type):
-			b.WriteString(table(reflect.New(f.Type.Elem()).Elem(), key+"[]"))
+			b.WriteString(table(t, meanings, reflect.New(f.Type.Elem()).Elem(), key+"[]"))
 		case isSection(f.Type):
-			b.WriteString(table(v.Field(i), key))
+			b.WriteString(table(t, meanings, v.Field(i), key))
 		}
 	}
-	return strings.ReplaceAll(b.String(), "'", "`")
+	return b.String()
 }
 
 // shown returns a default as users would write it.
@@ -66,13 +92,6 @@ func suffix(d time.Duration) string {
 		return ""
 	}
 	return "s"
-}
-
-func meaning(f reflect.StructField) string {
-	if f.Tag.Get("reload") == "no" {
-		return f.Tag.Get("doc") + "; *needs a restart*"
-	}
-	return f.Tag.Get("doc")
 }
 
 // values describes the accepted values.

@@ -69,8 +69,8 @@ func Errors(err error) []*Error {
 	return nil
 }
 
-// join sorts the errors by position, files in the order given, and joins them.
-func join(errs []*Error, files []string) error {
+// Join sorts the errors by position, files in the order given, and joins them; it returns nil if there are none.
+func Join(errs []*Error, files ...string) error {
 	slices.SortStableFunc(errs, func(a, b *Error) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(files, a.Pos.File), slices.Index(files, b.Pos.File)),
@@ -85,22 +85,18 @@ func join(errs []*Error, files []string) error {
 	return errors.Join(list...)
 }
 
-// suggest returns the remedy for an unknown word: the closest known word, or all known words if none is close.
-func suggest(word string, known []string) string {
-	if best := closest(word, known); best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
-	}
+// Suggest returns the remedy for an unknown word: the closest known word, or all known words if none is close.
+func Suggest(word string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}
-	sorted := slices.Sorted(slices.Values(known))
-	return "known here: " + strings.Join(sorted, ", ")
+	return closest(word, known, "choose one of "+strings.Join(slices.Sorted(slices.Values(known)), ", "))
 }
 
-// closest returns the known word nearest to a misspelt one, or "".
-func closest(word string, known []string) string {
-	for _, best := range model.Near(word, known, 1) {
-		return best
+// closest returns the remedy for a misspelt word, or another remedy if no known word is close.
+func closest(word string, known []string, other string) string {
+	if best := model.Near(word, known, 1); len(best) > 0 {
+		return fmt.Sprintf("did you mean %q?", best[0])
 	}
-	return ""
+	return other
 }

@@ -16,30 +16,42 @@ func TestComplaints(t *testing.T) {
 	}, Allocators: []string{"daqs", "none", "waterfill"}}
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown key", "intervall: 300s", `s:1:1: unknown key "intervall"; did you mean "interval"?`},
-		{"unknown key, none close", "log: {colour: red}", `s:1:7: unknown key "log.colour"; known here: format, level`},
+		{"unknown key, none close", "log: {colour: red}", `s:1:7: unknown key "log.colour"; choose one of format, level`},
 		{"unknown key in list", "vms:\n  - match: a\n    wieght: 2", `s:3:5: unknown key "vms[0].wieght"; did you mean "weight"?`},
 		{"duplicate key", "mode: observe\nmode: enforce", `s:2:1: mode: set twice, first at s:1:1; keep one of them`},
 		{"duplicate section", "log: {level: info}\nlog: {format: json}", `s:2:1: log: set twice, first at s:1:1; keep one of them`},
 		{"duplicate in list", "pfs: [{name: a, name: b}]", `s:1:17: pfs[0].name: set twice, first at s:1:8; keep one of them`},
-		{"bad word", "mode: enfroce", `s:1:7: mode: "enfroce" is none of observe, enforce; did you mean "enforce"?`},
-		{"bad level", "log: {level: loud}", `s:1:14: log.level: "loud" is none of debug, info, warn, error; write one of these`},
-		{"tab", "pfs:\n\t- name: a", `s:2:1: a tab stands where YAML wants spaces; indent with spaces`},
-		{"duration without unit", "interval: 300", `s:1:11: interval: "300" has no unit; write 300s for seconds, 300m for minutes or 300ms for milliseconds`},
-		{"no duration", "sample: soon", `s:1:9: sample: "soon" is no duration; write a number with its unit, such as 500ms, 30s, 5m or 2h`},
-		{"negative duration", "sample: -1s", `s:1:9: sample: "-1s" is no duration; write a number with its unit, such as 500ms, 30s, 5m or 2h`},
+		{"bad word", "mode: enfroce", `s:1:7: mode: "enfroce" is not one of observe, enforce; did you mean "enforce"?`},
+		{"bad level", "log: {level: loud}", `s:1:14: log.level: "loud" is not one of debug, info, warn, error; write one of these`},
+		{"tab", "pfs:\n\t- name: a", `s:2:1: a tab is used where YAML requires spaces; indent with spaces`},
+		{
+			"duration without unit", "interval: 300",
+			`s:1:11: interval: "300" has no unit; write 300s for seconds, 300m for minutes or 300ms for milliseconds`,
+		},
+		{"no duration", "sample: soon", `s:1:9: sample: "soon" is not a duration; write a number with its unit, such as 500ms, 30s, 5m or 2h`},
+		{
+			"negative duration", "sample: -1s",
+			`s:1:9: sample: "-1s" is not a duration; write a number with its unit, such as 500ms, 30s, 5m or 2h`,
+		},
 		{"duration out of range", "sample: 1us", `s:1:9: sample: "1us" is out of range; write a value from 100ms to 1m`},
 		{"number out of range", "moves: {parallel: 0}", `s:1:19: moves.parallel: "0" is out of range; write a value from 1 to 64`},
-		{"no number", "moves: {parallel: 4s}", `s:1:19: moves.parallel: "4s" is no whole number; write digits only, without a unit`},
+		{"no number", "moves: {parallel: 4s}", `s:1:19: moves.parallel: "4s" is not a whole number; write digits only, without a unit`},
 		{"weight zero", "vms: [{match: a, weight: 0}]", `s:1:26: vms[0].weight: "0" is out of range; write a value from 0.001 to 1000`},
 		{"param below its range", "params:\n  hold: -15", `s:2:3: params.hold: "-15" is out of range; write a value from 1 to 60 (s)`},
 		{
 			"param above its range", "params: {tau: 1e20}",
 			`s:1:10: params.tau: "100000000000000000000" is out of range; write a value from 0 to 0.5`,
 		},
-		{"UTF-16", "\xff\xfem\x00o\x00", "s: is not UTF-8 text, but UTF-16 or no text at all; save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`"},
-		{"UTF-16 without mark", "m\x00o\x00", "s: is not UTF-8 text, but UTF-16 or no text at all; save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`"},
-		{"nan", "params: {tau: .nan}", `s:1:15: params.tau: ".nan" is no number; write a number such as 2 or 0.5, without a unit`},
-		{"param is text", "params: {tau: 10s}", `s:1:15: params.tau: "10s" is no number; write a number such as 2 or 0.5, without a unit`},
+		{
+			"UTF-16", "\xff\xfem\x00o\x00",
+			"s: is not UTF-8 text: it is UTF-16, or not text at all; save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`",
+		},
+		{
+			"UTF-16 without mark", "m\x00o\x00",
+			"s: is not UTF-8 text: it is UTF-16, or not text at all; save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`",
+		},
+		{"nan", "params: {tau: .nan}", `s:1:15: params.tau: ".nan" is not a number; write a number such as 2 or 0.5, without a unit`},
+		{"param is text", "params: {tau: 10s}", `s:1:15: params.tau: "10s" is not a number; write a number such as 2 or 0.5, without a unit`},
 		{"no bool", "guest_agent: {enabled: yes}", `s:1:24: guest_agent.enabled: "yes" is neither true nor false; write true or false`},
 		{"number for text", "vms: [{match: 17}]", `s:1:15: vms[0].match: "17" is not text; put it in quotes: "17"`},
 		{"no value", "policy:", `s:1:1: policy: has no value; give it one or remove the key`},
@@ -47,30 +59,34 @@ func TestComplaints(t *testing.T) {
 		{"rate without unit", "vms: [{match: a, limit: 10}]", `s:1:25: vms[0].limit: "10" has no unit; write 10Mbit, 10Gbit or 10kpps`},
 		{
 			"rate in bytes", "vms: [{match: a, limit: 10GB}]",
-			`s:1:25: vms[0].limit: "10GB" has an unknown unit; rates are in bit, kbit, Mbit, Gbit or Tbit a second, packets in pps, kpps or Mpps`,
+			`s:1:25: vms[0].limit: "10GB" has an unknown unit; write rates in bit, kbit, Mbit, Gbit or Tbit per second, packets in pps, kpps or ` +
+				`Mpps`,
 		},
 		{
 			"rate in Gbps", "vms: [{match: a, limit: 10Gbps}]",
-			`s:1:25: vms[0].limit: "10Gbps" has an unknown unit; rates are in bit, kbit, Mbit, Gbit or Tbit a second, packets in pps, kpps or Mpps`,
+			`s:1:25: vms[0].limit: "10Gbps" has an unknown unit; write rates in bit, kbit, Mbit, Gbit or Tbit per second, packets in pps, kpps ` +
+				`or Mpps`,
 		},
 		{
 			"guarantee without number", "vms: [{match: a, guarantee: Gbit}]",
-			`s:1:29: vms[0].guarantee: "Gbit" is no rate; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`,
+			`s:1:29: vms[0].guarantee: "Gbit" is not a rate; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`,
 		},
 		{"guarantee without value", "vms:\n- match: a\n  guarantee:\n", `s:3:3: vms[0].guarantee: has no value; give it one or remove the key`},
 		{
 			"guarantee of nothing", "vms: [{match: a, guarantee: ''}]",
-			`s:1:29: vms[0].guarantee: "" is no rate; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`,
+			`s:1:29: vms[0].guarantee: "" is not a rate; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`,
 		},
 		{"guarantee zero", "vms: [{match: a, guarantee: 0Gbit}]", `s:1:29: vms[0].guarantee: "0Gbit" is zero; leave it out for none`},
 		{"guarantee zero without unit", "vms: [{match: a, guarantee: 0}]", `s:1:29: vms[0].guarantee: "0" is zero; leave it out for none`},
 		{
 			"rate twice", "vms: [{match: a, limit: 1Gbit 2Gbit}]",
-			`s:1:25: vms[0].limit: "1Gbit 2Gbit" gives the same kind of rate twice; keep one number for bits and one for packets, such as 10Gbit 200kpps`,
+			`s:1:25: vms[0].limit: "1Gbit 2Gbit" gives the same kind of rate twice; keep one number for bits and one for packets, such as ` +
+				`10Gbit 200kpps`,
 		},
 		{
 			"part of a bit", "vms: [{match: a, limit: 1.5bit}]",
-			`s:1:25: vms[0].limit: "1.5bit" is not a whole number of bits or packets a second; write a number with its unit, such as 10Gbit, 500Mbit or 200kpps`,
+			`s:1:25: vms[0].limit: "1.5bit" is not a whole number of bits or packets per second; write a number with its unit, such as 10Gbit, ` +
+				`500Mbit or 200kpps`,
 		},
 		{
 			"guarantee above limit", "vms: [{match: a, guarantee: 2Gbit, limit: 1Gbit}]",
@@ -90,7 +106,7 @@ func TestComplaints(t *testing.T) {
 		},
 		{
 			"minimum in packets", "classes: [{name: a, minimum: 2kpps}]",
-			`s:1:21: classes[0].minimum: counts bits, not packets; write it in Mbit or Gbit alone`,
+			`s:1:21: classes[0].minimum: is a rate of bits, not packets; write it in Mbit or Gbit only`,
 		},
 		{
 			"guarantee above every link", "pfs: [{name: a, speed: 1Gbit}, {name: b, speed: 2Gbit}]\nvms: [{match: a, guarantee: 3Gbit}]",
@@ -102,19 +118,19 @@ func TestComplaints(t *testing.T) {
 		},
 		{
 			"packets in bits", "bandwidth: {packets: 1Gbit}",
-			`s:1:13: bandwidth.packets: counts packets, not bits; write it in pps, kpps or Mpps alone`,
+			`s:1:13: bandwidth.packets: is a rate of packets, not bits; write it in pps, kpps or Mpps only`,
 		},
 		{
 			"speed in packets", "pfs: [{name: a, speed: 1Gbit 1kpps}]",
-			`s:1:17: pfs[0].speed: counts bits, not packets; write it in Mbit or Gbit alone`,
+			`s:1:17: pfs[0].speed: is a rate of bits, not packets; write it in Mbit or Gbit only`,
 		},
 		{
 			"VLANs beyond", "virtual_pfs: {guests: [{match: a, vlans: 10-5000}]}",
-			`s:1:42: virtual_pfs.guests[0].vlans: "10-5000" is no set of VLANs; write IDs from 1 to 4094 and ranges of them, such as 10-20,30`,
+			`s:1:42: virtual_pfs.guests[0].vlans: "10-5000" is not a set of VLANs; write IDs from 1 to 4094 and ranges of them, such as 10-20,30`,
 		},
 		{
 			"guest rule twice", "virtual_pfs:\n  guests: [{match: a}, {match: a}]",
-			`s:2:25: virtual_pfs.guests[1].match: a rule for VM "a" has an entry already, at s:2:13; merge the two`,
+			`s:2:25: virtual_pfs.guests[1].match: pattern "a" already has an entry, at s:2:13; merge the two`,
 		},
 		{
 			"guest rule that contradicts itself", "virtual_pfs: {guests: [{match: a, refuse: true, vlans: 7}]}",
@@ -122,11 +138,11 @@ func TestComplaints(t *testing.T) {
 		},
 		{
 			"guest rule with a bad MAC", "virtual_pfs: {guests: [{match: a, macs: 'x:*'}]}",
-			`s:1:35: virtual_pfs.guests[0].macs: "x:*" is no pattern of a MAC; write one such as 02:*, or 52:54:00:12:34:56`,
+			`s:1:35: virtual_pfs.guests[0].macs: "x:*" is not a pattern for MACs; write one such as 02:*, or 52:54:00:12:34:56`,
 		},
 		{
 			"guest rule with a bad prefix", "virtual_pfs: {guests: [{match: a, addresses: '10.0.0.0/33'}]}",
-			`s:1:35: virtual_pfs.guests[0].addresses: "10.0.0.0/33" is no list of prefixes; write one such as 10.244.0.0/16,fd00::/64`,
+			`s:1:35: virtual_pfs.guests[0].addresses: "10.0.0.0/33" is not a list of prefixes; write one such as 10.244.0.0/16,fd00::/64`,
 		},
 		{
 			"guest rule that guarantees too much", "virtual_pfs: {guests: [{match: a, guarantee: 2Gbit, limit: 1Gbit}]}",
@@ -134,7 +150,8 @@ func TestComplaints(t *testing.T) {
 		},
 		{
 			"guest rule without pattern", "virtual_pfs: {guests: [{match: '[', refuse: true}]}",
-			`s:1:25: virtual_pfs.guests[0].match: "[" is no pattern; write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice`,
+			`s:1:25: virtual_pfs.guests[0].match: "[" is not a pattern; write a VM's name or UUID; * matches any characters, ? any one, [ab] ` +
+				`either a or b`,
 		},
 		{
 			"unknown allocator", "bandwidth: {allocator: waterfil}",
@@ -142,19 +159,21 @@ func TestComplaints(t *testing.T) {
 		},
 		{
 			"two rules for a NIC", "vms: [{match: a, sla_nic: n, limit: 1Gbit}, {match: a, sla_nic: n, limit: 2Gbit}]",
-			`s:1:46: vms[1].match: a rule for VM "a, sla_nic n" has an entry already, at s:1:8; merge the two`,
+			`s:1:46: vms[1].match: pattern "a, sla_nic n" already has an entry, at s:1:8; merge the two`,
 		},
 		{
 			"pin beside sla_nic", "vms: [{match: a, sla_nic: n, limit: 1Gbit, pin: true}]",
-			`s:1:44: vms[0].pin: is about the VM, and sla_nic makes the rule one about a NIC's rates; write another rule for the VM, without sla_nic`,
+			`s:1:44: vms[0].pin: applies to the VM, but with sla_nic a rule applies only to a NIC's rates; write another rule for the VM, ` +
+				`without sla_nic`,
 		},
 		{
 			"sensitivity beside sla_nic", "vms: [{match: a, sla_nic: n, limit: 1Gbit, latency_sensitivity: high}]",
-			`s:1:44: vms[0].latency_sensitivity: is about the VM, and sla_nic makes the rule one about a NIC's rates; write another rule for the VM, without sla_nic`,
+			`s:1:44: vms[0].latency_sensitivity: applies to the VM, but with sla_nic a rule applies only to a NIC's rates; write another rule ` +
+				`for the VM, without sla_nic`,
 		},
 		{
 			"unknown sensitivity", "classes: [{name: a, latency_sensitivity: hig}]",
-			`s:1:42: classes[0].latency_sensitivity: "hig" is none of low, normal, high; did you mean "high"?`,
+			`s:1:42: classes[0].latency_sensitivity: "hig" is not one of low, normal, high; did you mean "high"?`,
 		},
 		{"worth below one", "worth: {latency: 0.5}", `s:1:18: worth.latency: "0.5" is out of range; write a value from 1 to 1000`},
 		{
@@ -167,55 +186,74 @@ func TestComplaints(t *testing.T) {
 		},
 		{
 			"sla_nic without rates", "vms: [{match: a, sla_nic: n}]",
-			`s:1:18: vms[0].sla_nic: names a NIC, and the rule says nothing about it; add guarantee, limit, receive or weight`,
+			`s:1:18: vms[0].sla_nic: names a NIC, but the rule sets nothing for it; add guarantee, limit, receive or weight`,
 		},
 		{
 			"sla_nic without pattern", "vms: [{match: a, sla_nic: 'n[', limit: 1Gbit}]",
-			`s:1:18: vms[0].sla_nic: "n[" is no pattern; write a NIC's alias, MAC or network, or leave it out for each NIC`,
+			`s:1:18: vms[0].sla_nic: "n[" is not a pattern; write a NIC's alias, MAC or network, or leave it out for every NIC`,
 		},
 		{"pin and forbid", "vms:\n  - match: a\n    pin: true\n    forbid: true", `s:4:5: vms[0].forbid: contradicts pin; keep one of the two`},
 		{"rule without match", "vms:\n  - pin: true", `s:2:5: vms[0]: has no "match"; add it: shell pattern on the name of the VM, or a UUID`},
-		{"bad pattern", "vms: [{match: 'a['}]", `s:1:8: vms[0].match: "a[" is no pattern; write a VM's name or UUID; * stands for any characters, ? for one, [ab] for a choice`},
+		{
+			"bad pattern", "vms: [{match: 'a['}]",
+			`s:1:8: vms[0].match: "a[" is not a pattern; write a VM's name or UUID; * matches any characters, ? any one, [ab] either a or b`,
+		},
 		{
 			"bad pattern for NICs", "vms: [{match: a, nic: 'b['}]",
-			`s:1:18: vms[0].nic: "b[" is no pattern; write a NIC's alias, MAC or network, or leave it out for every NIC that can have a VF`,
+			`s:1:18: vms[0].nic: "b[" is not a pattern; write a NIC's alias, MAC or network, or leave it out for every NIC that can have a VF`,
 		},
 		{
 			"duplicate rule", "vms: [{match: a}, {match: b}, {match: a}]",
-			`s:1:32: vms[2].match: a rule for VM "a" has an entry already, at s:1:8; merge the two`,
+			`s:1:32: vms[2].match: pattern "a" already has an entry, at s:1:8; merge the two`,
 		},
 		{
 			"duplicate rule by UUID", "vms: [{match: 6ba7b810-9dad-11d1-80b4-00c04fd430c8}, {match: 6BA7B810-9DAD-11D1-80B4-00C04FD430C8}]",
-			`s:1:55: vms[1].match: a rule for VM "6ba7b810-9dad-11d1-80b4-00c04fd430c8" has an entry already, at s:1:8; merge the two`,
+			`s:1:55: vms[1].match: pattern "6ba7b810-9dad-11d1-80b4-00c04fd430c8" already has an entry, at s:1:8; merge the two`,
 		},
 		{
 			"duplicate class", "classes: [{name: a}, {name: a}]",
-			`s:1:23: classes[1].name: class "a" has an entry already, at s:1:12; merge the two`,
+			`s:1:23: classes[1].name: class "a" already has an entry, at s:1:12; merge the two`,
 		},
 		{
 			"unknown class", "classes: [{name: gold}]\nvms: [{match: a, class: glod}]",
 			`s:2:18: vms[0].class: unknown class "glod"; did you mean "gold"?`,
 		},
-		{"duplicate PF", "pfs:\n  - name: a\n  - name: a", `s:3:5: pfs[1].name: PF "a" has an entry already, at s:2:5; merge the two`},
+		{"duplicate PF", "pfs:\n  - name: a\n  - name: a", `s:3:5: pfs[1].name: PF "a" already has an entry, at s:2:5; merge the two`},
 		{"PF without name", "pfs: [{vfs: all}]", `s:1:7: pfs[0]: has no "name"; add it: network interface of the PF`},
-		{"bad interface", "pfs: [{name: a/b}]", "s:1:8: pfs[0].name: \"a/b\" is no interface name; take one from `ip link`"},
-		{"bad VF range", "pfs: [{name: a, vfs: 3-0}]", `s:1:22: pfs[0].vfs: "3-0" names VFs twice or not in rising order at "3-0"; write indices that rise, such as 0-3,6, or all`},
-		{"VF twice", "pfs: [{name: a, vfs: '0-3,2'}]", `s:1:22: pfs[0].vfs: "0-3,2" names VFs twice or not in rising order at "2"; write indices that rise, such as 0-3,6, or all`},
+		{"bad interface", "pfs: [{name: a/b}]", "s:1:8: pfs[0].name: \"a/b\" is not an interface name; take one from `ip link`"},
+		{
+			"bad VF range", "pfs: [{name: a, vfs: 3-0}]",
+			`s:1:22: pfs[0].vfs: "3-0" names VFs twice or not in ascending order at "3-0"; write ascending indices, such as 0-3,6, or all`,
+		},
+		{
+			"VF twice", "pfs: [{name: a, vfs: '0-3,2'}]",
+			`s:1:22: pfs[0].vfs: "0-3,2" names VFs twice or not in ascending order at "2"; write ascending indices, such as 0-3,6, or all`,
+		},
 		{
 			"VF range of words", "pfs: [{name: a, vfs: some}]",
-			`s:1:22: pfs[0].vfs: "some" is no list of VF indices; write indices that rise, such as 0-3,6, or all`,
+			`s:1:22: pfs[0].vfs: "some" is not a list of VF indices; write ascending indices, such as 0-3,6, or all`,
 		},
 		{
 			"VF range huge", "pfs: [{name: a, vfs: 0-99999}]",
-			`s:1:22: pfs[0].vfs: "0-99999" is no list of VF indices; write indices that rise, such as 0-3,6, or all`,
+			`s:1:22: pfs[0].vfs: "0-99999" is not a list of VF indices; write ascending indices, such as 0-3,6, or all`,
 		},
-		{"VF list", "pfs: [{name: a, vfs: [0, 1]}]", `s:1:22: pfs[0].vfs needs a single value, there is a list; see docs/config.md`},
-		{"list wanted", "pfs: pf0", `s:1:6: pfs needs a list, there is a single value; begin every entry with '- '`},
-		{"list of words", "pfs: [pf0]", `s:1:7: pfs[0] needs keys and values, there is a single value; write one 'key: value' a line|s:1:7: pfs[0]: has no "name"; add it: network interface of the PF`},
-		{"section wanted", "moves: 4", `s:1:8: moves needs keys and values, there is a single value; write one 'key: value' a line`},
-		{"file is a list", "- a", `s:1:1: the file needs keys and values, there is a list; write one 'key: value' a line`},
-		{"alias", "policy: &x fair", `s:1:9: policy needs a single value, there is an anchor, alias or tag; write the value out; sluice.yaml has none of these`},
-		{"tag", "policy: !!str fair", `s:1:9: policy needs a single value, there is an anchor, alias or tag; write the value out; sluice.yaml has none of these`},
+		{"VF list", "pfs: [{name: a, vfs: [0, 1]}]", `s:1:22: pfs[0].vfs must be a single value, not a list; see docs/config.md`},
+		{"list wanted", "pfs: pf0", `s:1:6: pfs must be a list, not a single value; begin every entry with '- '`},
+		{
+			"list of words", "pfs: [pf0]",
+			`s:1:7: pfs[0] must be a mapping, not a single value; write one 'key: value' per line|s:1:7: pfs[0]: has no "name"; add it: network ` +
+				`interface of the PF`,
+		},
+		{"section wanted", "moves: 4", `s:1:8: moves must be a mapping, not a single value; write one 'key: value' per line`},
+		{"file is a list", "- a", `s:1:1: the file must be a mapping, not a list; write one 'key: value' per line`},
+		{
+			"alias", "policy: &x fair",
+			`s:1:9: policy must be a single value, not an anchor, alias or tag; write the value out; sluice.yaml may contain none of these`,
+		},
+		{
+			"tag", "policy: !!str fair",
+			`s:1:9: policy must be a single value, not an anchor, alias or tag; write the value out; sluice.yaml may contain none of these`,
+		},
 		{"merge", "<<: {}", `s:1:1: a key must be a plain word; see docs/config.md for the keys`},
 		{"second document", "mode: observe\n---\nmode: enforce", `s:3:5: a second document begins here; remove the '---' before it`},
 		{"too deep", strings.Repeat("[", 99), `s:1:17: nested more than 16 levels deep; see docs/config.md for the keys`},
@@ -226,27 +264,30 @@ func TestComplaints(t *testing.T) {
 		},
 		{"unknown policy", "policy: activty", `s:1:1: policy: unknown policy "activty"; did you mean "activity"?`},
 		{"unknown parameter", "params: {tua: 1}", `s:1:10: params.tua: policy adaptive has no such parameter; did you mean "tau"?`},
-		{"relative path", "state_dir: var/lib", `s:1:1: state_dir: "var/lib" is not a full path; write it from / on, without '..', '//' or a final '/'`},
+		{
+			"relative path", "state_dir: var/lib",
+			`s:1:1: state_dir: "var/lib" is not an absolute path; begin it with /, and write no '..', '//' or final '/'`,
+		},
 		{
 			"long socket", "api: {socket: /" + strings.Repeat("a", 107) + "}",
-			`s:1:7: api.socket: is longer than the 107 bytes a socket's path may have; choose a shorter path`,
+			`s:1:7: api.socket: is longer than the 107 bytes that a socket's path may have; choose a shorter path`,
 		},
 		{
 			"other host", "libvirt: {uri: 'qemu+ssh://other/system'}",
 			`s:1:11: libvirt.uri: names another host, "other"; run Sluice on that host and write qemu:///system`,
 		},
-		{"no URI", "libvirt: {uri: system}", `s:1:11: libvirt.uri: "system" is no libvirt URI; write qemu:///system`},
+		{"no URI", "libvirt: {uri: system}", `s:1:11: libvirt.uri: "system" is not a libvirt URI; write qemu:///system`},
 		{
 			"listen without port", "api: {listen: 127.0.0.1}",
-			`s:1:7: api.listen: "127.0.0.1" is no address to listen on; write an IP address and port, such as 127.0.0.1:9178`,
+			`s:1:7: api.listen: "127.0.0.1" is not an address to listen on; write an IP address and port, such as 127.0.0.1:9178`,
 		},
 		{
 			"listen to a name", "api: {listen: 'example.org:80'}",
-			`s:1:7: api.listen: "example.org:80" is no address to listen on; write an IP address and port, such as 127.0.0.1:9178`,
+			`s:1:7: api.listen: "example.org:80" is not an address to listen on; write an IP address and port, such as 127.0.0.1:9178`,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := Parse([]Document{{Name: "s", Data: []byte(tc.text)}}, known)
+			_, err := parse([]Document{{Name: "s", Data: []byte(tc.text)}}, known, nil)
 			if err == nil {
 				t.Fatalf("no error; want %q", tc.want)
 			}
@@ -262,7 +303,7 @@ func TestSyntaxErrorsHaveAPlace(t *testing.T) {
 		"a: b: c", "mode: [observe", "mode: 'observe", "\tmode: observe", "pfs:\n - name: a\n  vfs: 1",
 		"mode observe\npolicy: x",
 	} {
-		_, err := Parse([]Document{{Name: "s", Data: []byte(text)}}, Known{})
+		_, err := parse([]Document{{Name: "s", Data: []byte(text)}}, Known{}, nil)
 		list := Errors(err)
 		if len(list) == 0 || list[0].Pos.Line == 0 || list[0].Pos.Col == 0 || strings.Contains(list[0].Text, "\n") {
 			t.Errorf("%q: want one line with a place, have %v", text, err)
@@ -272,7 +313,7 @@ func TestSyntaxErrorsHaveAPlace(t *testing.T) {
 
 func TestAllComplaintsAtOnceInOrder(t *testing.T) {
 	text := "mdoe: x\nsample: 1\npfs:\n  - name: a\n    vfs: x\n  - vfs: 1\nlog: {level: x}\n"
-	_, err := Parse([]Document{{Name: "s", Data: []byte(text)}}, Known{})
+	_, err := parse([]Document{{Name: "s", Data: []byte(text)}}, Known{}, nil)
 	var lines []int
 	for _, e := range Errors(err) {
 		lines = append(lines, e.Pos.Line)

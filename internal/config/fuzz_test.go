@@ -21,7 +21,7 @@ func FuzzLoad(f *testing.F) {
 		if len(one)+len(two) > 1<<14 {
 			return // the parser is quadratic in places; Load bounds files, and real ones are small
 		}
-		c, err := Parse([]Document{{"one", []byte(one)}, {"two", []byte(two)}}, Known{})
+		c, err := parse([]Document{{"one", []byte(one)}, {"two", []byte(two)}}, Known{}, nil)
 		if (c == nil) == (err == nil) {
 			t.Fatalf("config %v with error %v", c, err)
 		}

@@ -66,16 +66,12 @@ func documents(path string) ([]Document, []*Error) {
 	return docs, errs
 }
 
-// Parse builds a Config from documents in memory, merged in the order given.
-func Parse(docs []Document, known Known) (*Config, error) {
-	return parse(docs, known, nil)
-}
-
+// parse builds a Config from documents, merged in the order given; errs are errors of reading them.
 func parse(docs []Document, known Known, errs []*Error) (*Config, error) {
 	c, d := decode(docs, errs)
 	check(c, known, d)
 	if len(d.errs) > 0 {
-		return nil, join(d.errs, c.files)
+		return nil, Join(d.errs, c.files...)
 	}
 	return c, nil
 }
@@ -127,7 +123,8 @@ func readFile(name string) ([]byte, *Error) {
 	case errors.Is(err, input.ErrTooLarge):
 		return nil, tooLarge(name)
 	case err != nil:
-		return nil, fileError(name, err, "pass another file with --config, or start from the commented example that the package installs: /usr/share/doc/sluice/sluice.yaml")
+		return nil, fileError(name, err,
+			"pass another file with --config, or start from the commented example that the package installs: /usr/share/doc/sluice/sluice.yaml")
 	}
 	return data, nil
 }
@@ -135,7 +132,7 @@ func readFile(name string) ([]byte, *Error) {
 // tooLarge returns the error for a file beyond the bounds.
 func tooLarge(name string) *Error {
 	text := fmt.Sprintf("larger than %d KiB or %d lines", maxFile>>10, maxLines)
-	return &Error{Pos: Pos{File: name}, Text: text, Remedy: "use patterns instead of one rule a VM, or split it into conf.d"}
+	return &Error{Pos: Pos{File: name}, Text: text, Remedy: "use patterns instead of one rule per VM, or split it into conf.d"}
 }
 
 // fileError strips the path that the operating system's error repeats.

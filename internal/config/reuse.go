@@ -1,9 +1,6 @@
 package config
 
-import (
-	"reflect"
-	"strings"
-)
+import "strings"
 
 // Other hand-written files follow the same rules as sluice.yaml: strict keys, and all errors at once, each with a position
 // and a remedy.
@@ -11,13 +8,8 @@ import (
 // Decode fills v, a pointer to a struct with the tags of this package, from one document, and returns the position of each
 // key. help is the page that lists the keys.
 func Decode(doc Document, v any, help string) (map[string]Pos, []*Error) {
-	d := &decoder{file: doc.Name, pos: map[string]Pos{}, bad: map[string]bool{}}
-	root, bad := syntax(doc)
-	if bad != nil {
-		d.errs = append(d.errs, bad)
-	} else if root != nil {
-		d.mapping("", root, reflect.ValueOf(v).Elem())
-	}
+	d := &decoder{pos: map[string]Pos{}, bad: map[string]bool{}}
+	d.document(doc, v)
 	for _, e := range d.errs {
 		e.Remedy = strings.ReplaceAll(e.Remedy, "docs/config.md", help)
 		e.Remedy = strings.ReplaceAll(e.Remedy, "sluice.yaml", "this file")
@@ -34,14 +26,3 @@ func ReadFile(name string) (Document, *Error) {
 	}
 	return Document{Name: name, Data: data}, nil
 }
-
-// Join joins errors about one file, sorted by position; it returns nil if there are none.
-func Join(errs []*Error) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	return join(errs, nil)
-}
-
-// Suggest returns the remedy for an unknown word.
-func Suggest(word string, known []string) string { return suggest(word, known) }

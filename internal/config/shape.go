@@ -2,7 +2,6 @@ package config
 
 import (
 	"reflect"
-	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -20,16 +19,6 @@ func fieldsOf(t reflect.Type) map[string]int {
 	return m
 }
 
-// names lists the keys of a struct.
-func names(t reflect.Type) []string {
-	var list []string
-	for key := range fieldsOf(t) {
-		list = append(list, key)
-	}
-	slices.Sort(list)
-	return list
-}
-
 // isList reports whether a field is a list of entries with keys of their own.
 func isList(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t != reflect.TypeFor[model.VLANs]()
@@ -37,11 +26,6 @@ func isList(t reflect.Type) bool {
 
 // isSection reports whether a field is a mapping with known keys.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fieldsOf(t)) > 0 }
-
-func isMap(n ast.Node) bool {
-	_, ok := n.(ast.MapNode)
-	return ok
-}
 
 func isNull(n ast.Node) bool {
 	_, null := n.(*ast.NullNode)

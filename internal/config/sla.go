@@ -9,24 +9,6 @@ import (
 	"sluice/internal/model"
 )
 
-// slas checks what VMs and classes are guaranteed and allowed.
-func (k checker) slas() {
-	for i := range k.VMs {
-		v, key := &k.VMs[i], fmt.Sprintf("vms[%d]", i)
-		k.rates(key, v.Guarantee, v.Limit)
-		k.slaNIC(key, v)
-	}
-	for i := range k.Classes {
-		c, key := &k.Classes[i], fmt.Sprintf("classes[%d]", i)
-		k.rates(key, c.Guarantee, c.Limit)
-		k.only(key+".minimum", c.Minimum, "bits")
-		if above(c.Minimum.Bits, c.Limit.Bits) {
-			k.at(key+".minimum", fmt.Sprintf("%s is above the limit of %s", c.Minimum, Rate{Bits: c.Limit.Bits}),
-				"raise the limit or lower the minimum")
-		}
-	}
-}
-
 // above reports whether x exceeds a bound that is set.
 func above(x, bound uint64) bool { return bound > 0 && x > bound }
 
@@ -35,9 +17,9 @@ func (k checker) rates(key string, guarantee, limit Rate) {
 	g := key + ".guarantee"
 	switch speed := k.fastest(); {
 	case above(guarantee.Bits, limit.Bits) || above(guarantee.Packets, limit.Packets):
-		k.at(g, fmt.Sprintf("%s is above the limit of %s", guarantee, limit), "raise the limit or lower the guarantee")
+		k.report(g, fmt.Sprintf("%s is above the limit of %s", guarantee, limit), "raise the limit or lower the guarantee")
 	case above(guarantee.Bits, speed):
-		k.at(g, fmt.Sprintf("%s is more than any link carries: the fastest of pfs has a speed of %s", Rate{Bits: guarantee.Bits},
+		k.report(g, fmt.Sprintf("%s is more than any link carries: the fastest of pfs has a speed of %s", Rate{Bits: guarantee.Bits},
 			Rate{Bits: speed}), "lower it, or correct the speed")
 	}
 }
@@ -58,9 +40,9 @@ func (k checker) only(key string, r Rate, part string) {
 	switch {
 	case !k.good(key):
 	case part == "bits" && r.Packets > 0:
-		k.at(key, "counts bits, not packets", "write it in Mbit or Gbit alone")
+		k.report(key, "is a rate of bits, not packets", "write it in Mbit or Gbit only")
 	case part == "packets" && r.Bits > 0:
-		k.at(key, "counts packets, not bits", "write it in pps, kpps or Mpps alone")
+		k.report(key, "is a rate of packets, not bits", "write it in pps, kpps or Mpps only")
 	}
 }
 
@@ -70,46 +52,43 @@ func (k checker) slaNIC(key string, v *VM) {
 		return
 	}
 	if _, err := path.Match(v.SLANIC, ""); err != nil || v.SLANIC == "" {
-		k.at(key+".sla_nic", fmt.Sprintf("%q is no pattern", shorten(v.SLANIC)),
-			"write a NIC's alias, MAC or network, or leave it out for each NIC")
+		k.report(key+".sla_nic", fmt.Sprintf("%q is not a pattern", model.Shorten(v.SLANIC)),
+			"write a NIC's alias, MAC or network, or leave it out for every NIC")
 		return
 	}
 	for _, other := range []string{"pin", "forbid", "priority", "class", "nic", "failover", "latency_sensitivity"} {
 		if _, set := k.pos[key+"."+other]; set {
-			k.at(key+"."+other, "is about the VM, and sla_nic makes the rule one about a NIC's rates",
+			k.report(key+"."+other, "applies to the VM, but with sla_nic a rule applies only to a NIC's rates",
 				"write another rule for the VM, without sla_nic")
 		}
 	}
 	if v.rule(Pos{}).SLA == (model.SLA{}) {
-		k.at(key+".sla_nic", "names a NIC, and the rule says nothing about it", "add guarantee, limit, receive or weight")
+		k.report(key+".sla_nic", "names a NIC, but the rule sets nothing for it", "add guarantee, limit, receive or weight")
 	}
 }
 
 func (k checker) bandwidth(known Known) {
 	name := k.Bandwidth.Allocator
 	if known.Allocators != nil && k.good("bandwidth.allocator") && !slices.Contains(known.Allocators, name) {
-		k.at("bandwidth.allocator", fmt.Sprintf("unknown allocator %q", shorten(name)), suggest(name, known.Allocators))
+		k.report("bandwidth.allocator", fmt.Sprintf("unknown allocator %q", model.Shorten(name)), Suggest(name, known.Allocators))
 	}
 	k.only("bandwidth.packets", k.Bandwidth.Packets, "packets")
-	for i := range k.PFs {
-		k.only(fmt.Sprintf("pfs[%d].speed", i), k.PFs[i].Speed, "bits")
-	}
 }
 
 // needVFs warns about guarantees in packets/s that can be kept only on VFs.
 func (c *Config) needVFs() (list []string) {
 	host := c.Bandwidth.Packets
 	warn := func(key string, g Rate) {
-		if above(g.Packets, host.Packets) {
-			list = append(list, fmt.Sprintf("%s: %s: virtio does not carry %s here (bandwidth.packets is %s): it holds on a VF only", c.pos[key],
-				key, Rate{Packets: g.Packets}, host))
+		if key += ".guarantee"; above(g.Packets, host.Packets) {
+			list = append(list, fmt.Sprintf("%s: %s: virtio cannot carry %s here (bandwidth.packets is %s), so it can be kept only on a VF",
+				c.pos[key], key, Rate{Packets: g.Packets}, host))
 		}
 	}
 	for i := range c.VMs {
-		warn(fmt.Sprintf("vms[%d].guarantee", i), c.VMs[i].Guarantee)
+		warn(fmt.Sprintf("vms[%d]", i), c.VMs[i].Guarantee)
 	}
 	for i := range c.Classes {
-		warn(fmt.Sprintf("classes[%d].guarantee", i), c.Classes[i].Guarantee)
+		warn(fmt.Sprintf("classes[%d]", i), c.Classes[i].Guarantee)
 	}
 	return list
 }
@@ -118,7 +97,7 @@ func (c *Config) needVFs() (list []string) {
 func (c *Config) shadowed() (list []string) {
 	for j := range c.VMs {
 		for i := range c.VMs[:j] {
-			if first, later := &c.VMs[i], &c.VMs[j]; first.covers(later) {
+			if c.VMs[i].covers(&c.VMs[j]) {
 				list = append(list, c.clashes(i, j)...)
 			}
 		}
@@ -142,7 +121,8 @@ func (c *Config) clashes(first, later int) (list []string) {
 	}{{"guarantee", [2]Rate{a.Guarantee, b.Guarantee}}, {"limit", [2]Rate{a.Limit, b.Limit}}, {"receive", [2]Rate{a.Receive, b.Receive}}} {
 		if was, is := r.is[0], r.is[1]; differ(was.Bits, is.Bits) || differ(was.Packets, is.Packets) {
 			at := func(i int) Pos { return c.pos[fmt.Sprintf("vms[%d].%s", i, r.key)] }
-			list = append(list, fmt.Sprintf("%s: vms[%d].%s of %q never counts: the rule for %q sets it before, at %s; put the special rule before the general", at(later), later, r.key, b.Match, a.Match, at(first)))
+			list = append(list, fmt.Sprintf("%s: vms[%d].%s of %q has no effect, since the rule for %q sets it first, at %s; "+
+				"put the specific rule before the general one", at(later), later, r.key, b.Match, a.Match, at(first)))
 		}
 	}
 	return list

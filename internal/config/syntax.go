@@ -51,7 +51,7 @@ func decoded(doc Document) (string, *Error) {
 		return "", tooLarge(doc.Name)
 	case bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff}), bytes.IndexByte(data, 0) >= 0:
 		return "", &Error{
-			Pos: Pos{File: doc.Name}, Text: "is not UTF-8 text, but UTF-16 or no text at all",
+			Pos: Pos{File: doc.Name}, Text: "is not UTF-8 text: it is UTF-16, or not text at all",
 			Remedy: "save it as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`",
 		}
 	}
@@ -88,7 +88,7 @@ func syntaxError(name string, err error) *Error {
 	}
 	e.Text, _, _ = strings.Cut(e.Text, "\n")
 	if strings.Contains(e.Text, "'\t'") {
-		e.Text, e.Remedy = "a tab stands where YAML wants spaces", "indent with spaces"
+		e.Text, e.Remedy = "a tab is used where YAML requires spaces", "indent with spaces"
 	}
 	return e
 }

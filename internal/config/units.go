@@ -12,23 +12,14 @@ import (
 // Rate is a rate in bits/s and packets/s.
 type Rate = model.Rate
 
-// ParseRate calls model.ParseRate.
-func ParseRate(s string) (Rate, error) { return model.ParseRate(s) }
-
-func wrong(value, text, remedy string) error {
-	return &model.BadValue{Text: fmt.Sprintf("%q %s", shorten(value), text), Remedy: remedy}
-}
-
-func shorten(s string) string { return model.Shorten(s) }
-
 // parseDuration parses a positive duration with its unit.
 func parseDuration(s string) (time.Duration, error) {
 	if _, err := strconv.ParseFloat(s, 64); err == nil {
-		return 0, wrong(s, "has no unit", fmt.Sprintf("write %ss for seconds, %sm for minutes or %sms for milliseconds", s, s, s))
+		return 0, model.Wrong(s, "has no unit", fmt.Sprintf("write %ss for seconds, %sm for minutes or %sms for milliseconds", s, s, s))
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
-		return 0, wrong(s, "is no duration", "write a number with its unit, such as 500ms, 30s, 5m or 2h")
+		return 0, model.Wrong(s, "is not a duration", "write a number with its unit, such as 500ms, 30s, 5m or 2h")
 	}
 	return d, nil
 }
@@ -65,7 +56,7 @@ const maxVF = 65534
 
 // ParseVFSet parses "all" or indices such as "0-3,6", in ascending order.
 func ParseVFSet(s string) (VFSet, error) {
-	const form = "write indices that rise, such as 0-3,6, or all"
+	const form = "write ascending indices, such as 0-3,6, or all"
 	if s == "all" {
 		return VFSet{All: true}, nil
 	}
@@ -74,10 +65,10 @@ func ParseVFSet(s string) (VFSet, error) {
 	for part := range strings.SplitSeq(s, ",") {
 		r, ok := parseRange(strings.TrimSpace(part))
 		if !ok {
-			return VFSet{}, wrong(s, "is no list of VF indices", form)
+			return VFSet{}, model.Wrong(s, "is not a list of VF indices", form)
 		}
 		if r.First < next || r.Last < r.First {
-			return VFSet{}, wrong(s, fmt.Sprintf("names VFs twice or not in rising order at %q", strings.TrimSpace(part)), form)
+			return VFSet{}, model.Wrong(s, fmt.Sprintf("names VFs twice or not in ascending order at %q", strings.TrimSpace(part)), form)
 		}
 		set.Ranges = append(set.Ranges, r)
 		next = r.Last + 1

@@ -16,85 +16,83 @@ import (
 // by themselves are not errors.
 func (c *Config) CheckWorld(host []model.PF) error {
 	var errs []*Error
-	var names []string
+	names := make([]string, len(host))
 	for i := range host {
-		names = append(names, host[i].Name)
+		names[i] = host[i].Name
 	}
 	for i, pf := range c.PFs {
 		key := fmt.Sprintf("pfs[%d].name", i)
-		complain := func(key, text, remedy string) {
+		report := func(key, text, remedy string) {
 			errs = append(errs, &Error{Pos: c.pos[key], Key: key, Text: text, Remedy: remedy})
 		}
 		at := slices.Index(names, pf.Name)
 		if at < 0 {
-			complain(key, fmt.Sprintf("unknown PF %q", pf.Name), pfRemedy(pf.Name, names))
+			report(key, fmt.Sprintf("unknown PF %q", pf.Name), pfRemedy(pf.Name, names))
 			continue
 		}
 		switch up := host[at].Uplink; {
 		case up.Why != "" && !up.Passes:
-			complain(key, "no VM could use VFs of "+pf.Name+": "+up.Why, up.Remedy)
+			report(key, "no VM could use VFs of "+pf.Name+": "+up.Why, up.Remedy)
 		case pf.Network != "" && up.Switch != "" && pf.Network != up.Switch:
-			complain(fmt.Sprintf("pfs[%d].network", i), fmt.Sprintf("%s leads to bridge %s, not to %q: VMs of another bridge cannot be reached through its VFs", pf.Name, up.Switch, shorten(pf.Network)), "write "+up.Switch+" or leave network out")
+			report(fmt.Sprintf("pfs[%d].network", i),
+				fmt.Sprintf("%s leads to bridge %s, not to %q: VMs of another bridge cannot be reached through its VFs", pf.Name, up.Switch,
+					model.Shorten(pf.Network)),
+				"write "+up.Switch+" or leave network out")
 		}
 	}
-	return join(errs, c.files)
+	return Join(errs, c.files...)
 }
 
 func pfRemedy(name string, have []string) string {
-	if best := closest(name, have); best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
-	}
 	if len(have) == 0 {
-		return "this host has no PF with SR-IOV: load its driver, and enable SR-IOV in firmware and VFs in sriov_numvfs"
+		return "this host has no PF with SR-IOV: load its driver, enable SR-IOV in firmware, and create VFs by sriov_numvfs"
 	}
-	return "this host has " + strings.Join(slices.Sorted(slices.Values(have)), ", ")
+	return closest(name, have, "this host has "+strings.Join(slices.Sorted(slices.Values(have)), ", "))
 }
 
 // Warnings lists what is accepted but may not do what the user expects, each starting with its position, as errors do. The
 // daemon logs them at startup and after a reload.
-func (c *Config) Warnings() []string {
-	var list []string
+func (c *Config) Warnings() (list []string) {
+	warn := func(at any, format string, args ...any) {
+		list = append(list, fmt.Sprintf("%v: ", at)+fmt.Sprintf(format, args...))
+	}
+	file := "sluice.yaml"
+	if len(c.files) > 0 {
+		file = c.files[0]
+	}
 	for i, pf := range c.PFs {
 		key := fmt.Sprintf("pfs[%d]", i)
 		if _, set := c.pos[key+".vfs"]; !set {
-			list = append(list, fmt.Sprintf("%s: %s: no vfs: Sluice takes all VFs of %s; write vfs: all, or a list", c.pos[key+".name"], key,
-				pf.Name))
+			warn(c.pos[key+".name"], "%s: vfs is not set, so Sluice takes all VFs of %s; write vfs: all, or a list", key, pf.Name)
 		}
 	}
 	list = append(append(list, c.shadowed()...), c.needVFs()...)
 	if len(c.PFs) == 0 {
-		list = append(list, c.name()+": pfs lists no PF, so Sluice has no VF to hand out; add one, for example `pfs: [{name: eth0, vfs: all}]`")
+		warn(file, "pfs lists no PF, so Sluice has no VF to assign; add one, for example `pfs: [{name: eth0, vfs: all}]`")
 	}
 	if g := c.GuestAgent; g.Enabled && c.Interval < 3*g.Every && (c.Policy == "activity" || c.Policy == "vnraf") {
-		list = append(list, fmt.Sprintf("%s: guest_agent.every of %s counts holders less than three times in an interval of %s, so %s may rank them by old loads; ask more often", c.name(), g.Every, c.Interval, c.Policy))
+		warn(file, "with guest_agent.every of %s, VF holders are counted fewer than three times in an interval of %s, "+
+			"so %s may rank them by outdated loads; lower guest_agent.every", g.Every, c.Interval, c.Policy)
 	}
 	if c.Bandwidth.InGuest && !c.GuestAgent.Enabled {
-		list = append(list, fmt.Sprintf("%s: bandwidth.in_guest limits nobody while guest_agent.enabled is false, since agents set limits in guests; write guest_agent: {enabled: true}, or leave bandwidth.in_guest out", c.pos["bandwidth.in_guest"]))
+		warn(c.pos["bandwidth.in_guest"], "bandwidth.in_guest limits nobody while guest_agent.enabled is false, since agents set limits "+
+			"in guests; write guest_agent: {enabled: true}, or leave bandwidth.in_guest out")
 	}
 	if pos, set := c.pos["interval"]; set && c.always && c.Interval != Default().Interval {
-		list = append(list, fmt.Sprintf("%s: interval says nothing to %s, which decides at every sample; leave it out", pos, c.Policy))
+		warn(pos, "interval has no effect on %s, which decides at every sample; leave it out", c.Policy)
 	}
-	list = append(list, c.pointless()...)
+	for _, key := range []string{"worth.packet_cpu", "worth.kilobyte_cpu"} {
+		if pos, set := c.pos[key]; set && !c.Worth.CPU {
+			warn(pos, "%s has no effect while worth.cpu is false; write worth: {cpu: true}, or leave it out", key)
+		}
+	}
+	if c.Worth.CPU && c.noCPU {
+		warn(c.pos["worth.cpu"], "worth.cpu has no effect on %s, which does not rank by packets; choose adaptive or activity, or leave it out",
+			c.Policy)
+	}
 	if c.API.Listen != "" && !loopback(c.API.Listen) {
-		list = append(list, fmt.Sprintf("%s: api.listen lets every host that reaches %s read VM names and loads; write 127.0.0.1 unless that is meant", c.pos["api.listen"], c.API.Listen))
-	}
-	return list
-}
-
-// pointless warns about keys of worth that have no effect given the others.
-func (c *Config) pointless() (list []string) {
-	warn := func(key, text string) {
-		if pos, set := c.pos[key]; set {
-			list = append(list, fmt.Sprintf("%s: %s %s", pos, key, text))
-		}
-	}
-	switch {
-	case !c.Worth.CPU:
-		for _, key := range []string{"worth.packet_cpu", "worth.kilobyte_cpu"} {
-			warn(key, "says nothing while worth.cpu is false; write worth: {cpu: true}, or leave it out")
-		}
-	case c.noCPU:
-		warn("worth.cpu", fmt.Sprintf("says nothing to %s, which does not go by packets; choose adaptive or activity, or leave it out", c.Policy))
+		warn(c.pos["api.listen"], "api.listen lets every host that reaches %s read VM names and loads; write 127.0.0.1 unless that is intended",
+			c.API.Listen)
 	}
 	return list
 }
@@ -116,14 +114,6 @@ func fixed(a, b reflect.Value, path string) []string {
 		}
 	}
 	return list
-}
-
-// name returns the name of the main file, or a default.
-func (c *Config) name() string {
-	if len(c.files) == 0 {
-		return "sluice.yaml"
-	}
-	return c.files[0]
 }
 
 func loopback(address string) bool {

@@ -84,7 +84,7 @@ func (still) Do(context.Context, model.Step) error { return errors.New("there is
 // Allocator, period, and what the stop lifts can change while the daemon runs.
 func TestReloadChangesBandwidth(t *testing.T) {
 	d, write := testDaemon(t, "policy: fair\n")
-	if v := d.limits.View(); v.Allocator != "waterfill" || d.limits.Period != config.DefaultBandwidth().Period {
+	if v := d.limits.View(); v.Allocator != "waterfill" || d.limits.Period != config.Default().Bandwidth.Period {
 		t.Errorf("begins with %s, %s", v.Allocator, d.limits.Period)
 	}
 	write("policy: fair\nbandwidth: {allocator: equal, period: 40ms, stop: lift}\n")

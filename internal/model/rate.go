@@ -44,12 +44,12 @@ func ParseRate(s string) (Rate, error) {
 			part = &r.Packets
 		}
 		if *part != 0 {
-			return Rate{}, wrong(s, "gives the same kind of rate twice", "keep one number for bits and one for packets, such as 10Gbit 200kpps")
+			return Rate{}, Wrong(s, "gives the same kind of rate twice", "keep one number for bits and one for packets, such as 10Gbit 200kpps")
 		}
 		*part = n
 	}
 	if r.IsZero() {
-		return r, wrong(s, "is no rate", rateForm)
+		return r, Wrong(s, "is not a rate", rateForm)
 	}
 	return r, nil
 }
@@ -61,7 +61,8 @@ type BadValue struct{ Text, Remedy string }
 
 func (e *BadValue) Error() string { return e.Text + "; " + e.Remedy }
 
-func wrong(value, text, remedy string) error {
+// Wrong returns the error about a value: what is wrong with it, and the remedy.
+func Wrong(value, text, remedy string) error {
 	return &BadValue{fmt.Sprintf("%q %s", Shorten(value), text), remedy}
 }
 
@@ -88,11 +89,11 @@ func parseOneRate(word string) (uint64, string, error) {
 	m := rateWord.FindStringSubmatch(word)
 	switch {
 	case m == nil:
-		return 0, "", wrong(word, "is no rate", rateForm)
+		return 0, "", Wrong(word, "is not a rate", rateForm)
 	case strings.Trim(m[1], "0.") == "":
-		return 0, "", wrong(word, "is zero", "leave it out for none")
+		return 0, "", Wrong(word, "is zero", "leave it out for none")
 	case m[2] == "":
-		return 0, "", wrong(word, "has no unit", fmt.Sprintf("write %sMbit, %sGbit or %skpps", m[1], m[1], m[1]))
+		return 0, "", Wrong(word, "has no unit", fmt.Sprintf("write %sMbit, %sGbit or %skpps", m[1], m[1], m[1]))
 	}
 	base, ok := strings.CutSuffix(strings.ToLower(m[2]), "bit")
 	kind := "bit"
@@ -102,11 +103,11 @@ func parseOneRate(word string) (uint64, string, error) {
 	}
 	factor, known := scale(base)
 	if !ok || !known {
-		return 0, "", wrong(word, "has an unknown unit", "rates are in bit, kbit, Mbit, Gbit or Tbit a second, packets in pps, kpps or Mpps")
+		return 0, "", Wrong(word, "has an unknown unit", "write rates in bit, kbit, Mbit, Gbit or Tbit per second, packets in pps, kpps or Mpps")
 	}
 	n, err := multiply(m[1], factor)
 	if err != nil {
-		return 0, "", wrong(word, err.Error(), rateForm)
+		return 0, "", Wrong(word, err.Error(), rateForm)
 	}
 	return n, kind, nil
 }
@@ -118,12 +119,12 @@ const MaxRate = 1e15
 func multiply(text string, factor uint64) (uint64, error) {
 	r, ok := new(big.Rat).SetString(text)
 	if !ok {
-		return 0, errors.New("is no number")
+		return 0, errors.New("is not a number")
 	}
 	r.Mul(r, new(big.Rat).SetInt(new(big.Int).SetUint64(factor)))
 	switch {
 	case !r.IsInt():
-		return 0, errors.New("is not a whole number of bits or packets a second")
+		return 0, errors.New("is not a whole number of bits or packets per second")
 	case !r.Num().IsUint64() || r.Num().Uint64() > MaxRate:
 		return 0, errors.New("is above 1000 Tbit or Tpps")
 	}

@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,10 +33,7 @@ func ParseVLANs(text string) (VLANs, error) {
 			last, err = strconv.Atoi(to)
 		}
 		if err != nil || first < 1 || last > MaxVLAN || last < first {
-			return nil, &BadValue{
-				Text:   fmt.Sprintf("%q is no set of VLANs", Shorten(text)),
-				Remedy: "write IDs from 1 to 4094 and ranges of them, such as 10-20,30",
-			}
+			return nil, Wrong(text, "is not a set of VLANs", "write IDs from 1 to 4094 and ranges of them, such as 10-20,30")
 		}
 		all = append(all, VLANRange{first, last})
 	}

@@ -21,7 +21,7 @@ func TestComplaintsNamePlaceAndRemedy(t *testing.T) {
 		"vms: [{load: {pps: 1}}]" + rest: `s.yaml:1:7: vms[0]: has no "name"`,
 		"vms: [{name: a, load: {pps: -1}}]" + rest: "s.yaml:1:29: vms[0].load.pps: \"-1\" is out of range; write a value from 0 to 1e9",
 		"vms: [{name: a, load: {shape: sine, pps: 1}}]" +
-			rest: `s.yaml:1:31: vms[0].load.shape: "sine" is none of constant, on-off`,
+			rest: `s.yaml:1:31: vms[0].load.shape: "sine" is not one of constant, on-off`,
 		"vms: [{name: a, load: {shape: duty, pps: 1, on: 1s}}]" + rest: `s.yaml:1:24: vms[0].load.shape: shape duty needs "off"`,
 		"vms: [{name: a, load: {shape: trace, file: none.csv}}]" +
 			rest: "none.csv: open: no such file or directory; check the path",

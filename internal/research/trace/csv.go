@@ -82,7 +82,7 @@ func (c *csvReader) header() error {
 	for i, name := range rec {
 		if name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))); !slices.Contains(known, name) {
 			line, col := c.r.FieldPos(i)
-			return &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("unknown column %q", name), Remedy: "known here: " +
+			return &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("unknown column %q", name), Remedy: "choose one of " +
 				strings.Join(known, ", ")}
 		}
 	}
@@ -133,7 +133,7 @@ func (c *csvReader) record(rec []string) error {
 		if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range reads as infinite: absurd
 			line, col := c.r.FieldPos(i)
 			bad = &Error{
-				File: c.file, Line: line, Col: col, Text: fmt.Sprintf("%s: %q is no number", name, short(rec[i])),
+				File: c.file, Line: line, Col: col, Text: fmt.Sprintf("%s: %q is not a number", name, short(rec[i])),
 				Remedy: "write a number such as 1500 or 0.5",
 			}
 		}

@@ -135,7 +135,7 @@ func TestRowsBeforeTheFirstOneMoveTheOrigin(t *testing.T) {
 func TestComplaintsNamePlaceAndRemedy(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                     "t.csv: is empty",
-		"a,b\n":                `t.csv:1:1: unknown column "a"; known here: time_s, vm, pps`,
+		"a,b\n":                `t.csv:1:1: unknown column "a"; choose one of time_s, vm, pps`,
 		"time_s,vm,pps,mood\n": `t.csv:1:15: unknown column "mood"`,
 		"0,a,100\n1,a,100\n": `t.csv:1:1: the first line holds "0" where it must name the columns; ` +
 			`put a line such as time_s,vm,pps before the rows`,
@@ -146,7 +146,7 @@ func TestComplaintsNamePlaceAndRemedy(t *testing.T) {
 		"time_s,vm,vm\n":                       `t.csv:1:11: column "vm" twice`,
 		"time_s,vm,bytes_s\n":                  `t.csv:1:1: the first line names no column "pps"`,
 		"time_s,vm,pps\n0,a\n":                 "t.csv:2:1: wrong number of fields",
-		"time_s,vm,pps\n0,a,1\n1,a,many\n":     `t.csv:3:5: pps: "many" is no number; write a number`,
+		"time_s,vm,pps\n0,a,1\n1,a,many\n":     `t.csv:3:5: pps: "many" is not a number; write a number`,
 		"time_s,vm,pps\n0,,1\n":                "t.csv:2:3: the row names no VM",
 		"time_s,vm,pps\n0,\"a,1\n":             "t.csv:2:",
 		"time_s,vm,pps\n0,a,-1\n":              "t.csv: no usable row",
