@@ -104,7 +104,8 @@ log: {level: debug, format: json}
 		},
 		VirtualPFs: VirtualPFs{Guests: []Guest{
 			{
-				Match: "node-*", MACs: "02:*", VLANs: model.VLANs{{First: 10, Last: 20}, {First: 30, Last: 30}}, NoSpoofCheck: true, Addresses: "10.1.2.3/8",
+				Match: "node-*", MACs: "02:*", VLANs: model.VLANs{{First: 10, Last: 20}, {First: 30, Last: 30}}, NoSpoofCheck: true,
+				Addresses: "10.1.2.3/8",
 				Guarantee: Rate{Bits: 1e9}, Limit: Rate{Bits: 2e9}, Weight: 3, Counters: 5 * time.Second,
 			},
 			{Match: "*", Refuse: true},
