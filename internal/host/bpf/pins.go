@@ -45,7 +45,7 @@ func NewPins(bpffs, owner, what string) (Pins, error) {
 func (p Pins) Ready() error {
 	var at unix.Statfs_t
 	if err := unix.Statfs(p.BPFFS, &at); err != nil {
-		return fmt.Errorf("look for the BPF file system at %s: %w", p.BPFFS, err)
+		return fmt.Errorf("check the BPF file system at %s: %w", p.BPFFS, err)
 	}
 	if at.Type != unix.BPF_FS_MAGIC {
 		return fmt.Errorf("no BPF file system is mounted at %s; mount one: mount -t bpf bpf %s", p.BPFFS, p.BPFFS)
@@ -56,7 +56,7 @@ func (p Pins) Ready() error {
 	return nil
 }
 
-var errForeign = errors.New("no directory of this user's alone")
+var errForeign = errors.New("not a directory that only this user can change")
 
 // trusted returns the reason why the directory's content cannot be trusted: if everybody may write to the file system, as by
 // default unless it is mounted with a mode, somebody else may have created the directory.
@@ -64,7 +64,7 @@ func (p Pins) trusted() error {
 	for _, dir := range []string{filepath.Dir(p.Dir), p.Dir} {
 		var st unix.Stat_t
 		if err := unix.Lstat(dir, &st); err != nil {
-			return &fs.PathError{Op: "look at", Path: dir, Err: err}
+			return &fs.PathError{Op: "lstat", Path: dir, Err: err}
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
 			return fmt.Errorf("%s is %w; remove it: rm -r %s", dir, errForeign, dir)
@@ -137,16 +137,14 @@ func (p Pins) Remove(name string) error {
 
 // Unpin removes the pin of an object other than a link, which the kernel frees with its last reference.
 func (p Pins) Unpin(name string) error {
-	if err := p.trusted(); err != nil {
-		if errors.Is(err, errForeign) || errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
+	err := p.trusted()
+	if err == nil {
+		err = os.Remove(p.Path(name))
 	}
-	if err := os.Remove(p.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if errors.Is(err, errForeign) || errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // Escape encodes a name for use in a pin's name: everything but letters, digits and hyphens as %XX.

@@ -75,12 +75,11 @@ func AttachedTo(l link.Link) int {
 
 // Detached reports whether a link is no longer attached to any interface.
 func Detached(l link.Link) model.Tri {
-	switch i := AttachedTo(l); {
-	case i < 0:
+	i := AttachedTo(l)
+	if i < 0 {
 		return model.Unknown
-	default:
-		return model.TriOf(i == 0)
 	}
+	return model.TriOf(i == 0)
 }
 
 // TCXDrop is the verdict that drops a frame.

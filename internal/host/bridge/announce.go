@@ -19,12 +19,11 @@ import (
 // switches. (A frame entering a port as if from behind it would move even a static entry.) An external switch sees PF and VF
 // behind the same port; it needs the announcement if mac was on another port or silent for a while.
 func (h *Bridges) Announce(ctx context.Context, mac model.MAC, vlan int, via string) error {
-	op := "announce " + mac.String() + " through"
 	l, err := h.links.Link(ctx, via)
 	if err == nil {
 		err = SendFrame(l.Index, rarp(mac, vlan))
 	}
-	return sysif.Fail(op, via, err)
+	return sysif.Fail("announce "+mac.String()+" through", via, err)
 }
 
 // RARP header fields (RFC 903).

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/base/rtnl"
-	"sluice/internal/host/netdev"
 	"sluice/internal/host/sysif"
 	"sluice/internal/model"
 )
@@ -18,81 +17,66 @@ import (
 // the port need not be locked (IFLA_BRPORT_LOCKED): the tap's program drops frames with sources that the rules do not allow, so
 // the bridge cannot learn a wrong address.
 
-// sideOfBridge is an interface as a port of a bridge.
-type sideOfBridge struct {
-	index    int
-	bridge   netdev.Link // zero: not a bridge port
-	isolated bool
-}
-
-func (h *Bridges) sideOfBridge(ctx context.Context, dev string) (p sideOfBridge, err error) {
-	l, err := rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(dev, netdev.ExtSkipStats), netdev.MustDecode(netdev.DecodeLink))
-	if err != nil || l.Master == 0 {
-		return sideOfBridge{index: l.Index}, err
+// switchSide returns an interface as a port of a bridge; bridge is zero if it is not one, but a port of a bond or of Open vSwitch.
+func (h *Bridges) switchSide(ctx context.Context, dev string) (p bridgePort, isolated bool, err error) {
+	p, err = h.port(ctx, dev)
+	if errors.Is(err, ErrNotPort) {
+		return bridgePort{Link: p.Link}, false, nil
 	}
-	p.index = l.Index
-	if p.isolated, err = rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(dev, netdev.ExtSkipStats), decodeIsolated); err != nil {
-		if errors.Is(err, ErrNotPort) { // a port of a bond or of Open vSwitch
-			err = nil
-		}
-		return p, err
+	if err == nil {
+		isolated, err = h.portFlag(ctx, dev, unix.IFLA_BRPORT_ISOLATED)
 	}
-	p.bridge, err = rtnl.Get(ctx, h.k.Read, netdev.LinkRequestIndex(l.Master), netdev.MustDecode(netdev.DecodeLink))
-	return p, err
+	return p, isolated, err
 }
 
 // SetPort configures the bridge's part of a switch port.
 func (h *Bridges) SetPort(ctx context.Context, want *model.SwitchPort) error {
-	p, err := h.sideOfBridge(ctx, want.Tap)
+	p, isolated, err := h.switchSide(ctx, want.Tap)
 	switch {
 	case err != nil:
 		return err
 	case want.Bridge != "" && p.bridge.Name != want.Bridge:
-		return sysif.Permanent(fmt.Sprintf("it is no port of bridge %s: ip link set %s master %s", want.Bridge, want.Tap, want.Bridge))
+		return sysif.Permanent(fmt.Sprintf("it is not a port of bridge %s: ip link set %s master %s", want.Bridge, want.Tap, want.Bridge))
 	case p.bridge.Name == "" && want.Isolated:
 		return sysif.Permanent("only a port of a Linux bridge can be isolated")
 	case p.bridge.Name == "":
 		return nil
 	}
-	if p.isolated != want.Isolated {
-		if err := h.isolate(ctx, want.Tap, p.index, want.Isolated); err != nil {
+	if isolated != want.Isolated {
+		if err := h.isolate(ctx, p, want.Isolated); err != nil {
 			return err
 		}
 	}
 	if p.bridge.VLANs {
-		return h.joinVLANs(ctx, p.index, want.Rules)
+		return h.joinVLANs(ctx, p.Index, want.Rules)
 	}
 	return nil
 }
 
-// IsolateFirst isolates a port of any bridge. It ignores a tap that is no bridge port or has gone, because SetPort reports that.
+// IsolateFirst isolates a port of any bridge. It ignores a tap that is not a bridge port or has gone, because SetPort reports that.
 func (h *Bridges) IsolateFirst(ctx context.Context, tap string) error {
-	p, err := h.sideOfBridge(ctx, tap)
-	if err != nil || p.bridge.Name == "" || p.isolated {
-		return nil //nolint:nilerr // setBridgePort asks again
+	p, isolated, err := h.switchSide(ctx, tap)
+	if err != nil || p.bridge.Name == "" || isolated {
+		return nil //nolint:nilerr // SetPort asks again
 	}
-	return h.isolate(ctx, tap, p.index, true)
+	return h.isolate(ctx, p, true)
 }
 
 // ReadPort fills in the bridge's part of a switch port. A tap that has just gone is in no bridge.
 func (h *Bridges) ReadPort(ctx context.Context, now *model.SwitchPortState) error {
-	p, err := h.sideOfBridge(ctx, now.Tap)
+	p, isolated, err := h.switchSide(ctx, now.Tap)
 	if err != nil && !sysif.Gone(err) {
 		return err
 	}
-	now.Bridge, now.Isolated = p.bridge.Name, p.isolated
+	now.Bridge, now.Isolated = p.bridge.Name, isolated
 	return nil
 }
 
-func (h *Bridges) isolate(ctx context.Context, dev string, index int, on bool) error {
-	if err := h.k.Write.Do(ctx, isolatedRequest(index, on)); err != nil {
+func (h *Bridges) isolate(ctx context.Context, p bridgePort, on bool) error {
+	if err := h.setPortFlag(ctx, &p.Link, unix.IFLA_BRPORT_ISOLATED, on); err != nil {
 		return fmt.Errorf("set isolated: %w", err)
 	}
-	now, err := rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(dev, netdev.ExtSkipStats), decodeIsolated)
-	if err == nil && now != on {
-		err = errors.New("the kernel took it, but the port is as isolated as before")
-	}
-	return err
+	return nil
 }
 
 // joinVLANs makes a port of a bridge that filters VLANs a tagged member of only the VLANs of its rules.
@@ -118,7 +102,7 @@ func (h *Bridges) joinVLANs(ctx context.Context, index int, rules []model.Switch
 			}
 		}
 	}
-	return errors.New("the bridge took its VLANs, but has others")
+	return errors.New("the bridge accepted its VLANs but has others")
 }
 
 // vlanChanges returns the VLANs that a port must leave and join. A rule without VLAN sends and receives untagged frames; the port

@@ -27,16 +27,6 @@ type portVLAN struct {
 	flags uint16
 }
 
-// decodeIsolated reads from an RTM_NEWLINK whether the bridge port is isolated.
-func decodeIsolated(m rtnl.Message) (bool, error) {
-	return decodePortFlag(m, unix.IFLA_BRPORT_ISOLATED)
-}
-
-// isolatedRequest sets whether a bridge port is cut off from other isolated ports.
-func isolatedRequest(port int, on bool) *rtnl.Request {
-	return portFlagRequest(port, unix.IFLA_BRPORT_ISOLATED, on)
-}
-
 // bridgeVLANsRequest requests all bridge ports with their VLANs, compressed into ranges.
 func bridgeVLANsRequest() *rtnl.Request {
 	return rtnl.NewRequest(unix.RTM_GETLINK, 0, rtnl.Link(unix.AF_BRIDGE, 0)).U32(unix.IFLA_EXT_MASK, extBridgeVLANs)

@@ -120,14 +120,13 @@ func (h *Bridges) settlePins(ctx context.Context, mac model.MAC, vlan int, p bri
 		}
 	}
 	if !found {
-		return errors.New("the kernel took it, but does not show it")
+		return errors.New("the kernel accepted it but does not show it")
 	}
 	return nil
 }
 
-// UnpinFDB removes the static FDB entry for mac on port. It is no error if there is none.
+// UnpinFDB removes the static FDB entry for mac on port. It is not an error if there is none.
 func (h *Bridges) UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
-	op := "unpin " + mac.String() + " from"
 	p, err := h.port(ctx, port)
 	if err == nil {
 		err = h.unpin(ctx, unpinRequest(mac, p.entryVLAN(vlan), p.Index))
@@ -135,7 +134,7 @@ func (h *Bridges) UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port st
 	if errors.Is(err, model.ErrGone) || errors.Is(err, ErrNotPort) {
 		return nil
 	}
-	return sysif.Fail(op, port, err)
+	return sysif.Fail("unpin "+mac.String()+" from", port, err)
 }
 
 func (h *Bridges) unpin(ctx context.Context, req *rtnl.Request) error {
@@ -188,7 +187,7 @@ func (h *Bridges) AddSelf(ctx context.Context, pf string, mac model.MAC) error {
 	return sysif.Fail("add filter for "+mac.String()+" to", pf, err)
 }
 
-// DelSelf removes a filter added by AddSelf. It is no error if there is none.
+// DelSelf removes a filter added by AddSelf. It is not an error if there is none.
 func (h *Bridges) DelSelf(ctx context.Context, pf string, mac model.MAC) error {
 	err := h.changeSelf(ctx, unix.RTM_DELNEIGH, 0, pf, mac)
 	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, model.ErrGone) {
@@ -228,40 +227,47 @@ func (h *Bridges) SelfsOf(ctx context.Context, pf string, index int) ([]model.MA
 // PreparePort disables learning on the PF's bridge port, so that frames returning from the wire do not make the bridge learn a
 // guest's address there.
 func (h *Bridges) PreparePort(ctx context.Context, pf string) error {
-	const op = "turn learning off on"
-	learning, err := rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(pf, netdev.ExtSkipStats), decodeLearning)
+	const op = "disable learning on"
+	learning, err := h.portFlag(ctx, pf, unix.IFLA_BRPORT_LEARNING)
 	if err != nil || !learning {
 		return sysif.Fail(op, pf, err)
 	}
 	l, err := h.links.Link(ctx, pf)
 	if err == nil {
-		err = h.k.Write.Do(ctx, learningRequest(l.Index, false))
-	}
-	if err != nil {
-		return sysif.Fail(op, pf, err)
-	}
-	learning, err = rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(pf, netdev.ExtSkipStats), decodeLearning)
-	if err == nil && learning {
-		err = errors.New("the kernel took it, but still learns")
+		err = h.setPortFlag(ctx, &l, unix.IFLA_BRPORT_LEARNING, false)
 	}
 	return sysif.Fail(op, pf, err)
 }
 
+// portFlag reads a flag of a bridge port. It returns ErrNotPort if the link is not a port of a bridge.
+func (h *Bridges) portFlag(ctx context.Context, dev string, flag uint16) (bool, error) {
+	return rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(dev, netdev.ExtSkipStats), decodePortFlag(flag))
+}
+
+// setPortFlag sets a flag of a bridge port and verifies it by reading back.
+func (h *Bridges) setPortFlag(ctx context.Context, l *netdev.Link, flag uint16, on bool) error {
+	if err := h.k.Write.Do(ctx, portFlagRequest(l.Index, flag, on)); err != nil {
+		return err
+	}
+	now, err := h.portFlag(ctx, l.Name, flag)
+	if err == nil && now != on {
+		err = errors.New("the kernel accepted it but does not show it")
+	}
+	return err
+}
+
 // PinIfNowhere pins the MAC to a port unless it is pinned to another port.
 func (h *Bridges) PinIfNowhere(ctx context.Context, mac model.MAC, vlan int, port string) error {
-	const op = "see where the bridge sends"
 	p, err := h.port(ctx, port)
 	if err != nil {
-		return sysif.Fail(op+" "+mac.String()+" before pinning it to", port, err)
+		return sysif.Fail("look up the entry of "+mac.String()+" before pinning it to", port, err)
 	}
 	pins, err := h.pins(ctx, p.bridge)
 	if err != nil {
 		return err
 	}
-	for _, m := range pins {
-		if m.mac == mac && m.port != p.Index {
-			return nil
-		}
+	if slices.ContainsFunc(pins, func(m fdbMsg) bool { return m.mac == mac && m.port != p.Index }) {
+		return nil
 	}
 	return h.PinFDB(ctx, mac, vlan, port)
 }

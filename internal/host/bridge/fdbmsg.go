@@ -112,29 +112,21 @@ func withMAC(r *rtnl.Request, mac model.MAC, vlan int) *rtnl.Request {
 	return r
 }
 
-// learningRequest sets whether a bridge port learns addresses.
-func learningRequest(port int, on bool) *rtnl.Request {
-	return portFlagRequest(port, unix.IFLA_BRPORT_LEARNING, on)
-}
-
 // portFlagRequest sets a flag of a bridge port.
 func portFlagRequest(port int, flag uint16, on bool) *rtnl.Request {
 	req := rtnl.NewRequest(unix.RTM_SETLINK, 0, rtnl.Link(unix.AF_BRIDGE, port))
 	return req.Nest(unix.IFLA_PROTINFO, func(r *rtnl.Request) { r.U8(flag, uint8(sysif.Bit(on))) })
 }
 
-// decodeLearning reads from an RTM_NEWLINK whether its bridge port learns addresses.
-func decodeLearning(m rtnl.Message) (bool, error) {
-	return decodePortFlag(m, unix.IFLA_BRPORT_LEARNING)
-}
-
 // decodePortFlag reads a flag of a bridge port from an RTM_NEWLINK.
-func decodePortFlag(m rtnl.Message, flag uint16) (bool, error) {
-	info := rtnl.Attr(rtnl.Body(m.Data, unix.SizeofIfInfomsg), unix.IFLA_LINKINFO)
-	if kind := rtnl.CString(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_KIND)); string(kind) != "bridge" {
-		return false, ErrNotPort
+func decodePortFlag(flag uint16) func(rtnl.Message) (bool, error) {
+	return func(m rtnl.Message) (bool, error) {
+		info := rtnl.Attr(rtnl.Body(m.Data, unix.SizeofIfInfomsg), unix.IFLA_LINKINFO)
+		if kind := rtnl.CString(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_KIND)); string(kind) != "bridge" {
+			return false, ErrNotPort
+		}
+		return rtnl.U8(rtnl.Attr(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_DATA), flag)) != 0, nil
 	}
-	return rtnl.U8(rtnl.Attr(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_DATA), flag)) != 0, nil
 }
 
 // ErrNotPort means that an interface is not a port of a bridge.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/base/rtnl"
+	"sluice/internal/base/sleep"
 	"sluice/internal/host/sysif"
 )
 
@@ -64,15 +65,13 @@ func (w watcher) listen(ctx context.Context, l *rtnl.Listener) error {
 	}
 }
 
-// again subscribes anew; it returns nil if ctx ends first.
+// again subscribes again; it returns nil if ctx ends first.
 func (w watcher) again(ctx context.Context) *rtnl.Listener {
 	for {
 		if l, err := subscribe(); err == nil {
 			return l
 		}
-		select {
-		case <-time.After(resubscribeAfter):
-		case <-ctx.Done():
+		if sleep.For(ctx, resubscribeAfter) != nil {
 			return nil
 		}
 	}

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"os"
-	"runtime"
-	"unsafe"
+
+	"sluice/internal/host/sysif"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,7 +27,7 @@ func ethtoolCount(fd int, dev string) (int, error) {
 	b := make([]byte, 20) // struct ethtool_sset_info
 	binary.NativeEndian.PutUint32(b, unix.ETHTOOL_GSSET_INFO)
 	binary.NativeEndian.PutUint64(b[8:], 1<<ethStatsSet)
-	if err := ethtoolCall(fd, dev, b); err != nil {
+	if err := sysif.EthtoolCall(fd, dev, b); err != nil {
 		return 0, err
 	}
 	n := binary.NativeEndian.Uint32(b[16:])
@@ -46,7 +44,7 @@ func ethtoolNames(fd int, dev string, n int) ([]string, error) {
 	binary.NativeEndian.PutUint32(b, unix.ETHTOOL_GSTRINGS)
 	binary.NativeEndian.PutUint32(b[4:], ethStatsSet)
 	binary.NativeEndian.PutUint32(b[8:], uint32(n))
-	if err := ethtoolCall(fd, dev, b); err != nil {
+	if err := sysif.EthtoolCall(fd, dev, b); err != nil {
 		return nil, err
 	}
 	if binary.NativeEndian.Uint32(b[8:]) != uint32(n) {
@@ -69,7 +67,7 @@ func ethtoolValues(fd int, dev string, n int, buf []byte) ([]byte, error) {
 	buf = buf[:size]
 	binary.NativeEndian.PutUint32(buf, unix.ETHTOOL_GSTATS)
 	binary.NativeEndian.PutUint32(buf[4:], uint32(n))
-	if err := ethtoolCall(fd, dev, buf); err != nil {
+	if err := sysif.EthtoolCall(fd, dev, buf); err != nil {
 		return buf, err
 	}
 	if binary.NativeEndian.Uint32(buf[4:]) != uint32(n) {
@@ -82,26 +80,4 @@ const valuesHeader = 8 // of struct ethtool_stats
 
 func ethtoolValue(buf []byte, i int) uint64 {
 	return binary.NativeEndian.Uint64(buf[valuesHeader+8*i:])
-}
-
-// ethtoolCall executes an ethtool command, whose structure is data. The ioctl waits for the kernel's rtnl lock.
-func ethtoolCall(fd int, dev string, data []byte) error {
-	var req struct { // struct ifreq
-		name [unix.IFNAMSIZ]byte
-		data unsafe.Pointer
-		_    [16]byte
-	}
-	if len(dev) >= len(req.name) {
-		return fmt.Errorf("%w: the name is too long", unix.ENODEV)
-	}
-	copy(req.name[:], dev)
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	pin.Pin(&data[0])
-	req.data = unsafe.Pointer(&data[0])
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req)))
-	if errno != 0 {
-		return os.NewSyscallError("ethtool ioctl", errno)
-	}
-	return nil
 }

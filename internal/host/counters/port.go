@@ -11,11 +11,9 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// portNames are the ethtool statistics that count a whole port in hardware: everything that crossed the wire, for any function.
-// The names in one field are summed.
-type portNames struct {
-	rxPackets, txPackets, rxBytes, txBytes []string
-}
+// portNames are the ethtool statistics that count a whole port in hardware: everything that crossed the wire, for any function. They
+// are the names of rx packets, tx packets, rx bytes and tx bytes; several names are summed.
+type portNames [4][]string
 
 // portStats maps drivers to their statistics, from drivers/net/ethernet in Linux 6.12. It omits drivers whose statistics of those
 // names count only the PF's own queues.
@@ -37,10 +35,10 @@ func portNamed(packets, bytes string) portNames {
 func portSummed(packets, bytes string) (p portNames) {
 	for _, kind := range []string{"unicast", "multicast", "broadcast"} {
 		name := fmt.Sprintf(packets, kind)
-		p.rxPackets = append(p.rxPackets, name)
-		p.txPackets = append(p.txPackets, sending(name))
+		p[0] = append(p[0], name)
+		p[1] = append(p[1], sending(name))
 	}
-	p.rxBytes, p.txBytes = []string{bytes}, []string{sending(bytes)}
+	p[2], p[3] = []string{bytes}, []string{sending(bytes)}
 	return p
 }
 
@@ -118,9 +116,9 @@ func portPlaces(driver string, names []string) (at [4]ats, err error) {
 	case slices.Contains(noPortStats, driver):
 		return at, fmt.Errorf("driver %s: %w", driver, errors.ErrUnsupported)
 	case !known:
-		return at, fmt.Errorf("what driver %q calls its port's statistics is not known", driver)
+		return at, fmt.Errorf("the names of the port statistics of driver %q are not known", driver)
 	}
-	for i, wanted := range [][]string{p.rxPackets, p.txPackets, p.rxBytes, p.txBytes} {
+	for i, wanted := range p {
 		for _, name := range wanted {
 			k := slices.Index(names, name)
 			if k < 0 {

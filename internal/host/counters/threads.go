@@ -15,14 +15,14 @@ import (
 
 // TapProcess returns the process that has a tap open: the VM's QEMU.
 func (h *Counting) TapProcess(ctx context.Context, tap string) (pid int, err error) {
-	const op = "find the process that has open"
+	const op = "find the process of"
 	for _, name := range h.k.Proc.List(".") {
 		n, numErr := strconv.Atoi(name)
 		if numErr != nil || !h.opens(name, tap) {
 			continue
 		}
 		if pid != 0 {
-			return 0, sysif.Fail(op, tap, fmt.Errorf("there are two, %d and %d", pid, n))
+			return 0, sysif.Fail(op, tap, fmt.Errorf("two have it open, %d and %d", pid, n))
 		}
 		pid = n
 	}
@@ -30,7 +30,7 @@ func (h *Counting) TapProcess(ctx context.Context, tap string) (pid int, err err
 		return 0, sysif.Fail(op, tap, err)
 	}
 	if pid == 0 {
-		return 0, sysif.Fail(op, tap, fmt.Errorf("%w: no process has", model.ErrGone))
+		return 0, sysif.Fail(op, tap, fmt.Errorf("%w: none has it open", model.ErrGone))
 	}
 	return pid, nil
 }
@@ -78,7 +78,7 @@ func (h *Counting) VirtioThreads(ctx context.Context, pid int) (Threads, error) 
 		}
 	}
 	if err == nil && len(out) == 0 {
-		err = fmt.Errorf("%w: it has no thread but virtual CPUs", model.ErrGone)
+		err = fmt.Errorf("%w: it has no threads other than virtual CPUs", model.ErrGone)
 	}
 	return out, sysif.Fail(op, strconv.Itoa(pid), err)
 }

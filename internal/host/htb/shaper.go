@@ -133,7 +133,7 @@ func (h *Trees) shaperDevice(ctx context.Context, name string, pf int) (netdev.L
 	case err != nil:
 		return l, err
 	case !ours(&l):
-		return l, sysif.Permanent(fmt.Sprintf("there is a device of that name that is not Sluice's: rename it (ip link set %s name NAME)", name))
+		return l, sysif.Permanent(fmt.Sprintf("another device has that name: rename it (ip link set %s name NAME)", name))
 	case !l.Up:
 		err = h.k.Write.Do(ctx, upRequest(l.Index))
 	}
@@ -147,7 +147,8 @@ func (h *Trees) nameShaper(ctx context.Context, dev, pf int) (alias string, err 
 		return "", err
 	}
 	alias = shaperAlias + l.Name
-	return alias, h.k.Write.Do(ctx, aliasRequest(dev, alias))
+	req := rtnl.NewRequest(unix.RTM_SETLINK, 0, rtnl.Link(unix.AF_UNSPEC, dev)).String(unix.IFLA_IFALIAS, alias)
+	return alias, h.k.Write.Do(ctx, req)
 }
 
 // ours reports whether a link is the ifb of a Shaper.
@@ -156,7 +157,7 @@ func ours(l *netdev.Link) bool {
 }
 
 func (h *Trees) classes(ctx context.Context, dev int) ([]classMsg, error) {
-	return rtnl.Dump(ctx, h.k.Read, classesRequest(dev), decodeClass)
+	return rtnl.Dump(ctx, h.k.Read, rtnl.NewRequest(unix.RTM_GETTCLASS, 0, rtnl.Traffic(dev, 0, 0)), decodeClass)
 }
 
 // shaperChanges lists the requests that turn the classes into the wanted ones. Classes to be removed come last, to give their
@@ -183,7 +184,7 @@ func shaperChanges(dev int, have []classMsg, want *Shaper) (reqs []*rtnl.Request
 		set(c.Handle(), c)
 	}
 	for id := range left {
-		reqs = append(reqs, delClassRequest(dev, id))
+		reqs = append(reqs, rtnl.NewRequest(unix.RTM_DELTCLASS, 0, rtnl.Traffic(dev, id, 0)))
 	}
 	return reqs
 }
@@ -263,7 +264,7 @@ func (h *Trees) Shapers(ctx context.Context) ([]Shaper, error) {
 }
 
 // RemoveShaper removes a PF's Shaper and the frames queued in it. Frames that a TapPolicy still redirects to it are lost, so the
-// caller must change the policies first. It is no error if there is no Shaper.
+// caller must change the policies first. It is not an error if there is no Shaper.
 func (h *Trees) RemoveShaper(ctx context.Context, pf int) error {
 	name := shaperName(pf)
 	l, err := h.links.Link(ctx, name)
@@ -271,7 +272,7 @@ func (h *Trees) RemoveShaper(ctx context.Context, pf int) error {
 	case errors.Is(err, model.ErrGone):
 		return nil
 	case err == nil && ours(&l):
-		err = h.k.Write.Do(ctx, delLinkRequest(l.Index))
+		err = h.k.Write.Do(ctx, rtnl.NewRequest(unix.RTM_DELLINK, 0, rtnl.Link(unix.AF_UNSPEC, l.Index)))
 	}
 	if err = sysif.Fail("remove shaper", name, err); errors.Is(err, model.ErrGone) {
 		return nil

@@ -74,14 +74,6 @@ func fifoRequest(dev int, class uint32, bytes int) *rtnl.Request {
 	return req.String(unix.TCA_KIND, "bfifo").Bytes(unix.TCA_OPTIONS, sysif.Words(uint32(bytes)))
 }
 
-func delClassRequest(dev int, id uint32) *rtnl.Request {
-	return rtnl.NewRequest(unix.RTM_DELTCLASS, 0, rtnl.Traffic(dev, id, 0))
-}
-
-func classesRequest(dev int) *rtnl.Request {
-	return rtnl.NewRequest(unix.RTM_GETTCLASS, 0, rtnl.Traffic(dev, 0, 0))
-}
-
 // classMsg is a class as reported by the kernel.
 type classMsg struct {
 	id     uint32
@@ -126,12 +118,4 @@ func upRequest(dev int) *rtnl.Request {
 	binary.NativeEndian.PutUint32(msg[8:], unix.IFF_UP)
 	binary.NativeEndian.PutUint32(msg[12:], unix.IFF_UP)
 	return rtnl.NewRequest(unix.RTM_SETLINK, 0, msg)
-}
-
-func aliasRequest(dev int, alias string) *rtnl.Request {
-	return rtnl.NewRequest(unix.RTM_SETLINK, 0, rtnl.Link(unix.AF_UNSPEC, dev)).String(unix.IFLA_IFALIAS, alias)
-}
-
-func delLinkRequest(dev int) *rtnl.Request {
-	return rtnl.NewRequest(unix.RTM_DELLINK, 0, rtnl.Link(unix.AF_UNSPEC, dev))
 }

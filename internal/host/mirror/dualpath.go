@@ -53,7 +53,7 @@ func (h *Mirroring) OpenDualPath(ctx context.Context, d DualPath) (note string, 
 }
 
 // CloseDualPath removes the mirror from the tap for the MAC, whichever process created it and for whichever PF. The FDB entry stays
-// where it is. It is no error if there is no mirror.
+// where it is. It is not an error if there is no mirror.
 func (h *Mirroring) CloseDualPath(ctx context.Context, d DualPath) error {
 	err := h.k.Busy.Exclusive(ctx, "tap "+d.Tap, func() error { return h.mirrors.close(d.Tap, d.MAC) })
 	return sysif.Fail("close mirror from", d.Tap, err)

@@ -19,11 +19,10 @@ func (h *Devices) NoFilters(ctx context.Context, tap string, index int) error {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL):
 		return nil
 	case err != nil:
-		return sysif.Fail("look for filters of", tap, err)
+		return sysif.Fail("check for filters on", tap, err)
 	}
-	return sysif.Permanent(fmt.Sprintf("somebody else filters what comes from the tap, behind what would send it to a shaper "+
-		"(tc filter show dev %s ingress): remove libvirt's <bandwidth> from the interface, or what made it (tc qdisc del dev %s %s)", tap, tap,
-		kind))
+	return sysif.Permanent(fmt.Sprintf("filters of somebody else at the tap's ingress (tc filter show dev %s ingress) would not see "+
+		"frames that go to a shaper: remove libvirt's <bandwidth> from the interface, or the qdisc (tc qdisc del dev %s %s)", tap, tap, kind))
 }
 
 // ingressRequest requests the qdisc for ingress filters by the handle that all of them have: where one was removed, a lookup by

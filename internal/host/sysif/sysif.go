@@ -78,12 +78,3 @@ func NetworkNamespace() (uint64, error) {
 	}
 	return st.Ino, nil
 }
-
-// EthtoolSocket opens a socket for ethtool's ioctls.
-func EthtoolSocket() (int, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("open socket for ethtool: %w", err)
-	}
-	return fd, nil
-}

@@ -1,6 +1,7 @@
 package sysif
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path"
@@ -8,6 +9,8 @@ import (
 	"strings"
 
 	"sluice/internal/model"
+
+	"golang.org/x/sys/unix"
 )
 
 // Tree is a directory of pseudo-files: sysfs or procfs.
@@ -17,12 +20,7 @@ type Tree struct {
 }
 
 // NewTree returns the file system mounted at root, or at usual if root is "".
-func NewTree(root, usual string) Tree {
-	if root == "" {
-		root = usual
-	}
-	return Tree{Root: root, FS: OSFiles{}}
-}
+func NewTree(root, usual string) Tree { return Tree{Root: cmp.Or(root, usual), FS: OSFiles{}} }
 
 // Text returns a file's content without surrounding white space.
 func (t Tree) Text(name string) (string, error) {
@@ -110,6 +108,18 @@ func (OSFiles) ReadDir(path string) ([]string, error) {
 	}
 	defer f.Close()
 	return f.Readdirnames(-1)
+}
+
+// Unbind unbinds a device of a bus ("pci") from a driver, "" for none. It is not an error if the device was unbound already.
+func Unbind(sys Tree, bus, driver, device string) error {
+	if driver == "" {
+		return nil
+	}
+	err := sys.Write(path.Join("bus", bus, "drivers", driver, "unbind"), device)
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // PCIDir is the sysfs directory of a PCI function.

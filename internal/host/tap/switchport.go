@@ -44,7 +44,7 @@ func (h *Taps) SetSwitchPort(ctx context.Context, p model.SwitchPort) (model.Swi
 }
 
 // RemoveSwitchPort removes the rules from a tap, or their remains if the tap has gone, and ends its isolation. Limits stay, and
-// so does its VLAN membership if the bridge filters VLANs. It is no error if there is no switch port.
+// so does its VLAN membership if the bridge filters VLANs. It is not an error if there is no switch port.
 func (h *Taps) RemoveSwitchPort(ctx context.Context, tap string) error {
 	err := h.k.Busy.Exclusive(ctx, "tap "+tap, func() error {
 		was, err := h.taps.portOf(tap)

@@ -41,10 +41,10 @@ func (h *Bus) CreateVDPA(ctx context.Context, want model.VDPAWant) (d model.VDPA
 		d, err = h.createVDPA(ctx, want)
 		return err
 	})
-	return d, sysif.Fail("make vDPA device", want.Name, err)
+	return d, sysif.Fail("create vDPA device", want.Name, err)
 }
 
-// DeleteVDPA removes a device that CreateVDPA made; it is no error if there is none. It refuses a device in use, because the
+// DeleteVDPA removes a device that CreateVDPA made; it is not an error if there is none. It refuses a device in use, because the
 // kernel would wait for its user and block the bus meanwhile.
 func (h *Bus) DeleteVDPA(ctx context.Context, name string) error {
 	err := h.vdpaAlone(ctx, name, func() error { return h.deleteVDPA(ctx, name) })
@@ -61,7 +61,7 @@ func (h *Bus) vdpaAlone(ctx context.Context, name string, fn func() error) error
 
 func (h *Bus) createVDPA(ctx context.Context, want model.VDPAWant) (d model.VDPADevice, err error) {
 	if !h.k.Sys.Exists(vhostDriver) {
-		return d, sysif.Permanent("the driver vhost_vdpa, which gives vDPA devices to VMs, is not there: modprobe vhost_vdpa")
+		return d, sysif.Permanent("the driver vhost_vdpa, which gives vDPA devices to VMs, is not loaded: modprobe vhost_vdpa")
 	}
 	managers, err := h.VDPAManagers(ctx)
 	if err != nil {
@@ -96,8 +96,8 @@ func (h *Bus) createVDPA(ctx context.Context, want model.VDPAWant) (d model.VDPA
 // makeVDPA tries one management device after the other, because that of a VF supports a single device.
 func (h *Bus) makeVDPA(ctx context.Context, want model.VDPAWant, managers []string) error {
 	if len(managers) == 0 {
-		return sysif.Permanent(fmt.Sprintf("no vDPA management device for network devices is called %q: `vdpa mgmtdev show` lists them; the driver of the NIC "+
-			"brings them (modprobe mlx5_vdpa), or vdpa_sim_net to try", want.Manager))
+		return sysif.Permanent(fmt.Sprintf("no vDPA management device for network devices matches %q: `vdpa mgmtdev show` lists them; the "+
+			"driver of the NIC provides them (modprobe mlx5_vdpa), and vdpa_sim_net one for trials", want.Manager))
 	}
 	var refused []error
 	for _, m := range managers {
@@ -107,7 +107,7 @@ func (h *Bus) makeVDPA(ctx context.Context, want model.VDPAWant, managers []stri
 		}
 		refused = append(refused, fmt.Errorf("%s: %w", m, err))
 	}
-	return fmt.Errorf("none of %d management devices makes it, the last is %w", len(managers), refused[len(refused)-1])
+	return fmt.Errorf("none of %d management devices could create it, the last one because of %w", len(managers), refused[len(refused)-1])
 }
 
 // makeVDPAOn creates the device on one management device and ensures its MAC, which some management devices cannot set.
@@ -129,8 +129,8 @@ func (h *Bus) makeVDPAOn(ctx context.Context, want model.VDPAWant, manager strin
 	if err == nil && made.MAC == want.MAC {
 		return nil
 	}
-	err = errors.Join(err, sysif.Permanent(fmt.Sprintf("it sets no MAC, and the device has %s: want that, or another management device",
-		made.MAC)))
+	err = errors.Join(err, sysif.Permanent(fmt.Sprintf("it cannot set a MAC, and the device has %s: request that MAC, or another "+
+		"management device", made.MAC)))
 	return errors.Join(err, h.k.Generic.Do(ctx, vdpaDelete(family, want.Name)))
 }
 
@@ -143,7 +143,7 @@ func (h *Bus) deleteVDPA(ctx context.Context, name string) error {
 		return err
 	}
 	if d.InUse == model.Yes {
-		return errors.New("it is in use: shut the VM that has it off first")
+		return errors.New("it is in use: shut down the VM that has it first")
 	}
 	family, err := sysif.GenericFamily(ctx, h.k.Generic, vdpaFamily)
 	if err != nil {
@@ -158,10 +158,8 @@ func (h *Bus) deleteVDPA(ctx context.Context, name string) error {
 // findVDPA looks up one device; ENODEV if there is none.
 func (h *Bus) findVDPA(ctx context.Context, name string) (model.VDPADevice, error) {
 	all, err := h.VDPADevices(ctx)
-	for _, d := range all {
-		if d.Name == name {
-			return d, nil
-		}
+	if i := slices.IndexFunc(all, func(d model.VDPADevice) bool { return d.Name == name }); i >= 0 {
+		return all[i], nil
 	}
 	return model.VDPADevice{}, cmp.Or(err, error(unix.ENODEV))
 }
@@ -209,12 +207,4 @@ func vdpaCandidates(pattern string, managers []model.VDPAManager, devices []mode
 	}
 	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(has[a], has[b]) })
 	return out
-}
-
-// cutManager splits the name of a management device.
-func cutManager(name string) (bus, dev string, hasBus bool) {
-	if bus, dev, hasBus = strings.Cut(name, "/"); !hasBus {
-		return "", name, false
-	}
-	return bus, dev, true
 }

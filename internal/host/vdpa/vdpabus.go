@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"sluice/internal/host/sysif"
 )
 
@@ -38,7 +36,7 @@ func bindVHost(sys sysif.Tree, name string) (node string, err error) {
 		if err := sys.Write(vdpaDev(name)+"/driver_override", vhostVDPA); err != nil {
 			return "", err
 		}
-		if err := unbindVDPA(sys, name, driver); err != nil {
+		if err := sysif.Unbind(sys, "vdpa", driver, name); err != nil {
 			return "", err
 		}
 		if err := sys.Write("bus/vdpa/drivers_probe", name); err != nil {
@@ -49,17 +47,6 @@ func bindVHost(sys sysif.Tree, name string) (node string, err error) {
 		return "", fmt.Errorf("the kernel left it with driver %q and without /dev/vhost-vdpa-*: see dmesg", sys.Target(vdpaDev(name)+"/driver"))
 	}
 	return node, nil
-}
-
-func unbindVDPA(sys sysif.Tree, name, driver string) error {
-	if driver == "" {
-		return nil
-	}
-	err := sys.Write("bus/vdpa/drivers/"+driver+"/unbind", name)
-	if errors.Is(err, unix.ENODEV) || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // vdpaLink returns the node that the device's symbolic link points to, or "".

@@ -1,6 +1,8 @@
 package vdpa
 
 import (
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/base/rtnl"
@@ -38,11 +40,11 @@ func vdpaRequest(family uint16, cmd uint8) *rtnl.Request {
 
 func vdpaCreate(family uint16, manager string, want model.VDPAWant) *rtnl.Request {
 	req := vdpaRequest(family, vdpaDevNew).String(vdpaAttrName, want.Name)
-	bus, dev, hasBus := cutManager(manager)
-	if hasBus {
-		req.String(vdpaAttrBus, bus)
+	if bus, dev, ok := strings.Cut(manager, "/"); ok {
+		req.String(vdpaAttrBus, bus).String(vdpaAttrManager, dev)
+	} else {
+		req.String(vdpaAttrManager, manager)
 	}
-	req.String(vdpaAttrManager, dev)
 	if !want.MAC.IsZero() {
 		req.Bytes(vdpaAttrMAC, want.MAC[:])
 	}
@@ -59,7 +61,7 @@ func vdpaDelete(family uint16, name string) *rtnl.Request {
 	return vdpaRequest(family, vdpaDevDel).String(vdpaAttrName, name)
 }
 
-// vdpaManagerName joins the parts that cutManager splits.
+// vdpaManagerName joins the names of the bus, if any, and of the management device.
 func vdpaManagerName(attrs []byte) string {
 	name := string(rtnl.CString(rtnl.Attr(attrs, vdpaAttrManager)))
 	if bus := rtnl.Attr(attrs, vdpaAttrBus); bus != nil {

@@ -23,10 +23,10 @@ const settleDriver = 2 * time.Second
 // error means that only the first is routed.
 func (h *Functions) DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error) {
 	if err := ctx.Err(); err != nil {
-		return model.Unknown, sysif.Fail("look for the guest driver of", string(addr), err)
+		return model.Unknown, sysif.Fail("check the guest driver of", string(addr), err)
 	}
 	open, err := driverOpen(h.k.Sys, h.k.Proc, addr)
-	return open, sysif.Fail("look for the guest driver of", string(addr), err)
+	return open, sysif.Fail("check the guest driver of", string(addr), err)
 }
 
 // WaitDriver polls until a guest driver has opened or closed the VF. If ctx ends first, the error wraps model.ErrGuest and the
@@ -34,14 +34,11 @@ func (h *Functions) DriverOpen(ctx context.Context, addr model.PCIAddress) (mode
 func (h *Functions) WaitDriver(ctx context.Context, addr model.PCIAddress, open bool) error {
 	w := driverWait{want: model.TriOf(open), settle: settleDriver}
 	look := func() (model.Tri, error) { return h.DriverOpen(ctx, addr) }
-	if err := w.wait(ctx, look); err != nil {
-		verb := "close"
-		if open {
-			verb = "open"
-		}
-		return sysif.Fail("wait for the guest driver to "+verb, string(addr), err)
+	verb := "close"
+	if open {
+		verb = "open"
 	}
-	return nil
+	return sysif.Fail("wait for the guest driver to "+verb, string(addr), w.wait(ctx, look))
 }
 
 // pollEnabled is the polling interval of WaitEnabled: a guest's driver may open the VF a tenth of a second after QEMU.

@@ -3,7 +3,6 @@ package vf
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -20,9 +19,7 @@ func (h *Functions) TryVFRates(ctx context.Context, pf string, idx int, want Rat
 	if err != nil {
 		return Rates{}, err
 	}
-	err = e.change(ctx, changeRates(want.Min, want.Max))
-	now, rerr := e.state(ctx)
-	return Rates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
+	return e.rates(ctx, e.change(ctx, changeRates(want.Min, want.Max)))
 }
 
 // Unbind unbinds a VF from its driver. The VF's interface disappears, whatever namespace it is in. The caller must make sure that
@@ -32,7 +29,7 @@ func (h *Functions) Unbind(ctx context.Context, addr model.PCIAddress) error {
 		if !h.k.Sys.Exists(sysif.PCIDir(addr)) {
 			return unix.ENODEV
 		}
-		return unbind(h.k.Sys, addr, h.k.Sys.Target(sysif.PCIDir(addr)+"/driver"))
+		return sysif.Unbind(h.k.Sys, "pci", h.k.Sys.Target(sysif.PCIDir(addr)+"/driver"), string(addr))
 	})
 	return sysif.Fail("unbind", string(addr), err)
 }
@@ -48,7 +45,7 @@ var vfDrivers = map[string]string{
 // must make sure that nobody uses the VF. BindHost does nothing if the VF already has a host driver.
 func (h *Functions) BindHost(ctx context.Context, addr model.PCIAddress, driver string) error {
 	err := h.k.Busy.Exclusive(ctx, string(addr), func() error { return bindHost(h.k.Sys, addr, driver) })
-	return sysif.Fail("give to the host's driver", string(addr), err)
+	return sysif.Fail("bind to the host's driver", string(addr), err)
 }
 
 func bindHost(sys sysif.Tree, addr model.PCIAddress, driver string) error {
@@ -65,7 +62,7 @@ func bindHost(sys sysif.Tree, addr model.PCIAddress, driver string) error {
 	case now == driver:
 		return nil
 	case !sys.Exists("bus/pci/drivers/" + driver):
-		return sysif.Permanent("the driver " + driver + " is not there: modprobe " + driver)
+		return sysif.Permanent("driver " + driver + " is not loaded: modprobe " + driver)
 	}
 	return rebind(sys, addr, now, driver)
 }

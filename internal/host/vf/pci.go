@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"golang.org/x/sys/unix"
 
@@ -49,10 +48,10 @@ func bindVFIO(sys sysif.Tree, addr model.PCIAddress) error {
 // checkVFIO checks the prerequisites before anything is changed.
 func checkVFIO(sys sysif.Tree, dev string) error {
 	if !sys.Exists("bus/pci/drivers/" + vfioPCI) {
-		return sysif.Permanent("the vfio-pci driver is not there: modprobe vfio-pci")
+		return sysif.Permanent("the vfio-pci driver is not loaded: modprobe vfio-pci")
 	}
 	if sys.Target(dev+"/iommu_group") == "" {
-		return sysif.Permanent("the device is in no IOMMU group: enable the IOMMU in the firmware " +
+		return sysif.Permanent("the device is not in an IOMMU group: enable the IOMMU in the firmware " +
 			"and on the kernel's command line (intel_iommu=on, or amd_iommu=on)")
 	}
 	return nil
@@ -66,7 +65,7 @@ func rebind(sys sysif.Tree, addr model.PCIAddress, driver, to string) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, sys.Write(override, "\n")) }()
-	if err := unbind(sys, addr, driver); err != nil {
+	if err := sysif.Unbind(sys, "pci", driver, string(addr)); err != nil {
 		return err
 	}
 	if err := probe(sys, addr); err != nil {
@@ -76,18 +75,6 @@ func rebind(sys sysif.Tree, addr model.PCIAddress, driver, to string) (err error
 		return fmt.Errorf("the kernel left it with driver %q: see dmesg", now)
 	}
 	return nil
-}
-
-// unbind unbinds a device from a driver. It is no error if the device was unbound already.
-func unbind(sys sysif.Tree, addr model.PCIAddress, driver string) error {
-	if driver == "" {
-		return nil
-	}
-	err := sys.Write("bus/pci/drivers/"+driver+"/unbind", string(addr))
-	if errors.Is(err, unix.ENODEV) || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // probe makes the kernel bind a device that has no driver.
@@ -107,7 +94,7 @@ func restoreDriver(sys sysif.Tree, addr model.PCIAddress) error {
 	if driver != "" && !PassesThrough(driver) {
 		return nil
 	}
-	if err := unbind(sys, addr, driver); err != nil {
+	if err := sysif.Unbind(sys, "pci", driver, string(addr)); err != nil {
 		return err
 	}
 	return probe(sys, addr)

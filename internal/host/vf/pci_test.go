@@ -151,12 +151,12 @@ func TestUnbindThatAnotherDidFirst(t *testing.T) {
 	m := pciKernel()
 	for _, err := range []error{unix.ENODEV, &fs.PathError{Err: unix.ENOENT}} {
 		m.OnWrite = func(_, _ string) error { return err }
-		if err := unbind(m.Tree(), vfAddr, "igbvf"); err != nil {
+		if err := sysif.Unbind(m.Tree(), "pci", "igbvf", string(vfAddr)); err != nil {
 			t.Error(err)
 		}
 	}
 	m.OnWrite = func(_, _ string) error { return unix.EIO }
-	if err := unbind(m.Tree(), vfAddr, "igbvf"); !errors.Is(err, unix.EIO) {
+	if err := sysif.Unbind(m.Tree(), "pci", "igbvf", string(vfAddr)); !errors.Is(err, unix.EIO) {
 		t.Errorf("error %v, want EIO", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -64,6 +65,11 @@ func (e *vfEdit) setRates(ctx context.Context, want Rates) (Rates, error) {
 	if note != "" && err == nil {
 		err = errors.New(note)
 	}
+	return e.rates(ctx, err)
+}
+
+// rates returns the rates that the driver reports, and err.
+func (e *vfEdit) rates(ctx context.Context, err error) (Rates, error) {
 	now, rerr := e.state(ctx)
 	return Rates{Max: now.MaxTxRate, Min: now.MinTxRate}, errors.Join(err, rerr)
 }
@@ -147,12 +153,11 @@ func (e *vfEdit) state(ctx context.Context) (vfState, error) {
 	if err != nil {
 		return vfState{}, err
 	}
-	for _, s := range all {
-		if s.Index == e.idx {
-			return s, nil
-		}
+	i := slices.IndexFunc(all, func(s vfState) bool { return s.Index == e.idx })
+	if i < 0 {
+		return vfState{}, fmt.Errorf("read %s: %w: the PF has %d VFs", e.subject(), model.ErrGone, len(all))
 	}
-	return vfState{}, fmt.Errorf("read %s: %w: the PF has %d VFs", e.subject(), model.ErrGone, len(all))
+	return all[i], nil
 }
 
 func (e *vfEdit) change(ctx context.Context, c vfChange) error {
@@ -236,7 +241,7 @@ func (e *vfEdit) verify(ctx context.Context, traits []vfTrait) error {
 	var errs []error
 	for _, t := range traits {
 		if t.is(now) == model.No {
-			errs = append(errs, fmt.Errorf("set %s of %s: driver %s took it, but does not show it", t.change.what, e.subject(), e.driver))
+			errs = append(errs, fmt.Errorf("set %s of %s: driver %s accepted it but does not show it", t.change.what, e.subject(), e.driver))
 		}
 	}
 	return errors.Join(errs...)
@@ -265,7 +270,7 @@ func (e *vfEdit) clearMAC(ctx context.Context) error {
 	err := e.change(ctx, changeMAC(model.MAC{}))
 	if err != nil {
 		if perr := e.change(ctx, changeMAC(parked)); perr != nil {
-			return fmt.Errorf("%w; the NIC goes on steering %s to this VF: set another address by hand (ip link set %s vf %d mac ...): %w",
+			return fmt.Errorf("%w; the NIC still steers %s to this VF: set another address by hand (ip link set %s vf %d mac ...): %w",
 				err, e.before.MAC, e.pf, e.idx, perr)
 		}
 		e.notes = append(e.notes, fmt.Sprintf("driver %s refuses the zero MAC: %s is parked on %s", e.driver, e.subject(), parked))
@@ -279,7 +284,7 @@ func (e *vfEdit) verifyCleared(ctx context.Context, parked model.MAC) error {
 	case err != nil:
 		return err
 	case now.MAC == e.before.MAC:
-		return fmt.Errorf("clear MAC of %s: driver %s took it, but still shows %s", e.subject(), e.driver, now.MAC)
+		return fmt.Errorf("clear MAC of %s: driver %s accepted it but still shows %s", e.subject(), e.driver, now.MAC)
 	case !now.MAC.IsZero() && now.MAC != parked:
 		e.notes = append(e.notes, fmt.Sprintf("driver %s gave %s the address %s instead of none", e.driver, e.subject(), now.MAC))
 	}

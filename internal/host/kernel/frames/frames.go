@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/model"
 )
 
@@ -87,12 +88,8 @@ func (s *Sender) Send(ctx context.Context, f Frame, n int, pause time.Duration) 
 			return sent, err
 		}
 		sent++
-		if pause > 0 {
-			select {
-			case <-ctx.Done():
-				return sent, ctx.Err()
-			case <-time.After(pause):
-			}
+		if pause > 0 && sleep.For(ctx, pause) != nil {
+			break
 		}
 	}
 	return sent, ctx.Err()
@@ -205,10 +202,8 @@ func (c *Counter) Await(ctx context.Context, n int, most time.Duration) (int, er
 		if err != nil || have >= n || time.Now().After(until) {
 			return have, err
 		}
-		select {
-		case <-ctx.Done():
-			return have, ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
+			return have, err
 		}
 	}
 }

@@ -2,13 +2,16 @@ package frames
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/base/sleep"
+	"sluice/internal/host/sysif"
 )
 
 // Space is an unnamed network namespace. It ends with Close or with the process; the kernel then returns its hardware interfaces
@@ -76,10 +79,8 @@ func (s *Space) Up(ctx context.Context, name string) error {
 		if is, err = s.carrier(name); is || err != nil {
 			break
 		}
-		select {
-		case <-ctx.Done():
-			err = fmt.Errorf("it has no carrier: %w", ctx.Err())
-		case <-time.After(10 * time.Millisecond):
+		if ended := sleep.For(ctx, 10*time.Millisecond); ended != nil {
+			err = fmt.Errorf("it has no carrier: %w", ended)
 		}
 	}
 	if err != nil {
@@ -93,33 +94,18 @@ func (s *Space) Has(name string) bool {
 	return s.in(func() error { _, err := index(name); return err }) == nil
 }
 
-func (s *Space) carrier(name string) (is bool, err error) {
-	err = s.in(func() error { is, err = carrier(name); return err })
-	return is, err
-}
-
 // carrier asks the driver by ethtool, because the interface flags are updated later.
-func carrier(name string) (bool, error) {
-	value := [2]uint32{unix.ETHTOOL_GLINK} // struct ethtool_value
-	var req struct {                       // struct ifreq
-		name [unix.IFNAMSIZ]byte
-		data unsafe.Pointer
-		_    [16]byte
-	}
-	copy(req.name[:len(req.name)-1], name)
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	pin.Pin(&value)
-	req.data = unsafe.Pointer(&value)
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return false, err
-	}
-	defer unix.Close(fd)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req))); errno != 0 {
-		return false, errno
-	}
-	return value[1] != 0, nil
+func (s *Space) carrier(name string) (is bool, err error) {
+	value := make([]byte, 8) // struct ethtool_value
+	binary.NativeEndian.PutUint32(value, unix.ETHTOOL_GLINK)
+	err = s.in(func() error {
+		fd, err := sysif.EthtoolSocket()
+		if err != nil {
+			return err
+		}
+		return errors.Join(sysif.EthtoolCall(fd, name, value), unix.Close(fd))
+	})
+	return binary.NativeEndian.Uint32(value[4:]) != 0, err
 }
 
 func setUp(name string) error {
@@ -137,7 +123,7 @@ func withRequest(name string, use func(fd int, r *unix.Ifreq) error) error {
 	if err != nil {
 		return err
 	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := sysif.EthtoolSocket()
 	if err != nil {
 		return err
 	}

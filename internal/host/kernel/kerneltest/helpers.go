@@ -3,8 +3,6 @@ package kerneltest
 import (
 	"context"
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,14 +67,4 @@ func WaitFor(t *testing.T, what string, ok func() bool) {
 			t.Fatal("waited in vain for", what)
 		}
 	}
-}
-
-// TC runs tc(8) with the words of line.
-func TC(t testing.TB, line string) string {
-	t.Helper()
-	out, err := exec.Command("tc", strings.Fields(line)...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("tc %s: %v\n%s", line, err, out)
-	}
-	return string(out)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,9 @@ func IP(t testing.TB, line string) string { return run(t, "ip", line) }
 
 // Bridge runs bridge(8) with the words of line and fails the test if that fails.
 func Bridge(t testing.TB, line string) string { return run(t, "bridge", line) }
+
+// TC runs tc(8) with the words of line and fails the test if that fails.
+func TC(t testing.TB, line string) string { return run(t, "tc", line) }
 
 func run(t testing.TB, tool, line string) string {
 	t.Helper()
@@ -161,11 +165,15 @@ const patience = 30 * time.Second
 // Next returns the next frame the kernel sent out of the port.
 func (p *Port) Next(t testing.TB) []byte {
 	t.Helper()
-	frame, err := p.read(patience)
+	buf, n := make([]byte, 64<<10), 0
+	err := p.file.SetReadDeadline(time.Now().Add(patience))
+	if err == nil {
+		n, err = p.file.Read(buf)
+	}
 	if err != nil {
 		t.Fatalf("wait for a frame at %s: %v", p.Name, err)
 	}
-	return frame
+	return buf[:n]
 }
 
 // Waiting returns the next frame that the kernel has already sent out of the port, nil if there is none. Without a queue in
@@ -197,22 +205,8 @@ func (p *Port) Expect(t testing.TB, want []byte) {
 	}
 }
 
-func (p *Port) read(wait time.Duration) ([]byte, error) {
-	if err := p.file.SetReadDeadline(time.Now().Add(wait)); err != nil {
-		return nil, err
-	}
-	buf := make([]byte, 64<<10)
-	n, err := p.file.Read(buf)
-	return buf[:n], err
-}
-
 // Frame builds an Ethernet frame with an experimental EtherType and text as its payload.
 func Frame(dst, src [6]byte, text string) []byte {
-	f := append(dst[:], src[:]...)
-	f = append(f, 0x88, 0xb5)
-	f = append(f, text...)
-	for len(f) < 60 {
-		f = append(f, 0)
-	}
-	return f
+	f := slices.Concat(dst[:], src[:], []byte{0x88, 0xb5}, []byte(text))
+	return append(f, make([]byte, max(0, 60-len(f)))...)
 }
