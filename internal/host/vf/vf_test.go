@@ -198,7 +198,7 @@ func TestSetVFReadsBack(t *testing.T) {
 	f.deaf = true
 	e := f.edit(t, "ice", 1)
 	_, err := e.apply(t.Context(), Settings{VLAN: 5}.traits(e.caps))
-	if err == nil || !strings.Contains(err.Error(), "took it, but does not show") {
+	if err == nil || !strings.Contains(err.Error(), "accepted it but does not show") {
 		t.Errorf("error %v, want one that says that the driver did nothing", err)
 	}
 }
