@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"sluice/api/v1"
 	"sluice/internal/control/doctor"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/prepare"
 	"sluice/internal/model"
 )
@@ -24,7 +26,10 @@ type preparer struct {
 	virt interface {
 		Definitions(ctx context.Context, names []string) ([]libvirt.Definition, error)
 		Redefine(ctx context.Context, old *libvirt.Definition, changed string, kept func(doc string) error) error
-		Bridges(ctx context.Context) (map[string]string, error)
+		Switches(ctx context.Context) (map[string]string, error)
+	}
+	uplinks interface {
+		Connection(ctx context.Context, name string) (domxml.Connection, error)
 	}
 	rules func() model.Rules
 	look  func(ctx context.Context) (*model.Snapshot, error) // nil, nil: no Snapshot yet
@@ -34,11 +39,12 @@ type preparer struct {
 type preparing struct {
 	*preparer
 	api.Prepare
-	rules   model.Rules
-	snap    *model.Snapshot
-	nets    map[string]bool
-	bridges map[string]string
-	vfs     map[model.PCIAddress]bool
+	rules    model.Rules
+	snap     *model.Snapshot
+	nets     map[string]bool
+	connect  []domxml.Connection // to nets
+	switches map[string]string   // of libvirt's networks
+	vfs      map[model.PCIAddress]bool
 }
 
 // Prepare implements server.Preparer.
@@ -52,12 +58,17 @@ func (p *preparer) Prepare(ctx context.Context, r api.Prepare) ([]api.Prepared, 
 		return nil, &api.Error{Text: "the host has not been observed yet", Remedy: "wait a moment"}
 	}
 	q.nets = doctor.Networks(q.snap)
+	for _, name := range slices.Sorted(maps.Keys(q.nets)) {
+		if c, err := p.uplinks.Connection(ctx, name); err == nil { // used only for remedies
+			q.connect = append(q.connect, c)
+		}
+	}
 	for i := range q.snap.PFs {
 		for k := range q.snap.PFs[i].VFs {
 			q.vfs[q.snap.PFs[i].VFs[k].Address] = true
 		}
 	}
-	if q.bridges, err = p.virt.Bridges(ctx); err != nil {
+	if q.switches, err = p.virt.Switches(ctx); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -138,7 +149,7 @@ func (q *preparing) edit(doc string, rule model.VMRule) (prepare.Result, error) 
 		return prepare.Undo(doc)
 	}
 	o := prepare.Options{
-		NICs: q.NICs, Agent: q.Agent, Bond: rule.Failover == model.FailoverBond, Networks: q.nets, Bridges: q.bridges,
+		NICs: q.NICs, Agent: q.Agent, Bond: rule.Failover == model.FailoverBond, Networks: q.nets, Connect: q.connect, Switches: q.switches,
 		IsVF: func(a model.PCIAddress) bool { return q.vfs[a] },
 	}
 	if len(o.NICs) == 0 && rule.NIC != "" {
@@ -172,7 +183,7 @@ func (q *preparing) judge(out *api.Prepared, d *libvirt.Definition, doc string, 
 		}
 		return nil
 	}
-	vm, err := libvirt.ReadVM(doc, q.bridges)
+	vm, err := libvirt.ReadVM(doc, q.switches)
 	if err != nil {
 		return err
 	}
@@ -220,7 +231,7 @@ func PrepareOffline(ctx context.Context, path string, r io.Reader, w io.Writer) 
 		return err
 	}
 	defer h.close()
-	p := preparer{virt: h.virt, rules: c.Rules, look: h.source.Snapshot}
+	p := preparer{virt: h.virt, uplinks: h.uplinks, rules: c.Rules, look: h.source.Snapshot}
 	out, err := p.Prepare(ctx, asked)
 	if err != nil {
 		return err
@@ -231,7 +242,7 @@ func PrepareOffline(ctx context.Context, path string, r io.Reader, w io.Writer) 
 // preparer returns the preparer of a running daemon.
 func (d *daemonState) preparer() *preparer {
 	return &preparer{
-		virt: d.host.virt, rules: func() model.Rules { return d.over.Over(d.host.conf.Load().Rules()) },
+		virt: d.host.virt, uplinks: d.host.uplinks, rules: func() model.Rules { return d.over.Over(d.host.conf.Load().Rules()) },
 		look: func(context.Context) (*model.Snapshot, error) {
 			v, _ := d.backend.View()
 			if v == nil {

@@ -33,7 +33,7 @@ func onRealLibvirt(t *testing.T, rules model.Rules) (*preparer, *libvirttest.Dae
 	}
 	t.Cleanup(func() { _ = virt.Close() })
 	libvirttest.Eventually(t, time.Minute, "connected", func() bool { _, err := virt.Domains(t.Context()); return err == nil })
-	p := &preparer{virt: virt, rules: func() model.Rules { return rules }, look: func(ctx context.Context) (*model.Snapshot, error) {
+	p := &preparer{virt: virt, uplinks: libvirttest.Switches{}, rules: func() model.Rules { return rules }, look: func(ctx context.Context) (*model.Snapshot, error) {
 		s := &model.Snapshot{PFs: []model.PF{{Name: "pf0", Managed: true, Network: libvirttest.Bridge}}}
 		domains, err := virt.Domains(ctx)
 		for i := range domains {

@@ -58,7 +58,9 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 		return nil, err
 	}
 	h.uplinks = uplink.Set{bridge.New(h.kernel)}
-	if h.virt, err = libvirt.Open(ctx, libvirt.Options{URI: c.Libvirt.URI, Logger: log, NoMetadata: !c.Bandwidth.Metadata}); err != nil {
+	if h.virt, err = libvirt.Open(ctx, libvirt.Options{
+		URI: c.Libvirt.URI, Logger: log, NoMetadata: !c.Bandwidth.Metadata, Switches: h.uplinks,
+	}); err != nil {
 		return nil, errors.Join(err, h.kernel.Close())
 	}
 	failover := func(name string, id model.VMID) model.Failover {

@@ -174,10 +174,10 @@ func TestCheckVirtio(t *testing.T) {
 		{"tap down", func(f *fakeHost) { f.link("tap1").Up = false }, "tap tap1 is down", nil},
 		{"no carrier", func(f *fakeHost) { f.link("tap1").Carrier = false }, "tap tap1 has no carrier", nil},
 		{"no bridge", func(f *fakeHost) { f.link("tap1").Master = 0 }, "tap tap1 is in no bridge", nil},
-		{"other bridge", func(f *fakeHost) { f.link("tap1").Master = 3 }, "tap tap1 is in bridge br7, not br0", nil},
+		{"other bridge", func(f *fakeHost) { f.link("tap1").Master = 3 }, "tap tap1 is in br7 (bridge), not in bridge br0", nil},
 		{"bridge down", func(f *fakeHost) { f.link("br0").Up = false }, "br0, which tap tap1 is a port of, is down", nil},
 		{"bridge gone", func(f *fakeHost) { f.link("tap1").Master = 99 }, "link 99, which is not there", nil},
-		{"other switch", func(f *fakeHost) { f.link("br0").Kind = "openvswitch"; f.link("br0").Name = "ovs-system" }, "", nil},
+		{"other switch", func(f *fakeHost) { f.link("br0").Kind = "openvswitch" }, "tap tap1 is in br0 (openvswitch), not in bridge br0", nil},
 		{"libvirt away", func(f *fakeHost) { f.fail["Domains"] = errors.New("no libvirt") }, "no libvirt", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -24,9 +24,11 @@ type Conn struct {
 	at      address
 	unplugs unplugs
 	inv     inventory
-	host    hostFacts
 	stop    context.CancelFunc
 	done    chan struct{}
+
+	// emulator returns the version of a domain's QEMU.
+	emulator func(ctx context.Context, s *session, vm model.VMID, doc string) (version, error)
 
 	defining sync.Mutex // held while a definition is read, changed and stored
 
@@ -45,7 +47,7 @@ func Open(ctx context.Context, o Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{o: o, at: at, done: make(chan struct{})}
-	c.host = hostFacts{isBridge, c.emulatorVersion}
+	c.emulator = c.emulatorVersion
 	c.down(errors.New("not connected yet"), false)
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop

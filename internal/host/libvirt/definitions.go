@@ -110,8 +110,8 @@ func (c *Conn) redefine(ctx context.Context, old *Definition, changed string, ke
 	return nil
 }
 
-// Bridges maps the names of libvirt's networks to their bridges. Networks without a bridge are left out.
-func (c *Conn) Bridges(ctx context.Context) (map[string]string, error) {
+// Switches maps the names of libvirt's networks to their switches. Networks without one are left out.
+func (c *Conn) Switches(ctx context.Context) (map[string]string, error) {
 	s, err := c.session()
 	if err != nil {
 		return nil, fail("read the networks of", c.o.URI, err)
@@ -135,15 +135,15 @@ func (c *Conn) Bridges(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// ReadVM parses a domain's XML. bridges maps the names of libvirt's networks to their bridges.
-func ReadVM(doc string, bridges map[string]string) (model.VM, error) {
+// ReadVM parses a domain's XML. switches is the result of Switches.
+func ReadVM(doc string, switches map[string]string) (model.VM, error) {
 	d, err := parseDomain(doc)
 	if err != nil {
 		return model.VM{}, err
 	}
 	for i := range d.NICs {
 		if name, ok := strings.CutPrefix(d.NICs[i].Network, unresolved); ok {
-			d.NICs[i].Network = bridges[name]
+			d.NICs[i].Network = switches[name]
 		}
 	}
 	return d.VM, nil

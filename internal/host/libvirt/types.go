@@ -1,9 +1,11 @@
 package libvirt
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
+	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/model"
 )
 
@@ -20,6 +22,14 @@ type Options struct {
 	CallLimit  time.Duration // timeout of calls that Conn makes on its own; 0: 10 s
 
 	NoMetadata bool // ignore SLAs in the domains' metadata
+
+	Switches Switches // needed only to define virtual PFs with taps
+}
+
+// Switches tells how taps are connected to the host's switches.
+type Switches interface {
+	// Connection returns how a VM's definition connects a tap to the switch of that name, or an error that wraps model.ErrPermanent.
+	Connection(ctx context.Context, name string) (domxml.Connection, error)
 }
 
 // Domain is an active domain according to its live XML and events. Of model.VM it sets ID, Name, State, Started, Ready, NUMANode, VCPUs,

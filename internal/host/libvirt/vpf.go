@@ -63,13 +63,14 @@ func (c *Conn) defineVPF(ctx context.Context, p *model.VirtualPF) error {
 	if err := def.changeable(); err != nil {
 		return err
 	}
-	if err := c.hostFits(ctx, s, def.xml, p); err != nil {
+	connection, err := c.hostFits(ctx, s, def.xml, p)
+	if err != nil {
 		return err
 	}
 	if err := c.giveMACs(ctx, s, p); err != nil {
 		return err
 	}
-	changed, err := vpfxml.Define(def.xml, p)
+	changed, err := vpfxml.Define(def.xml, p, connection)
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 
 // onNewQEMU makes a Conn believe that the host has the bridge and a QEMU of that version.
 func onNewQEMU(c *Conn, v version) {
-	c.host.bridge = func(name string) bool { return name == libvirttest.Bridge }
-	c.host.emulator = func(context.Context, *session, model.VMID, string) (version, error) { return v, nil }
+	c.o.Switches = libvirttest.Switches{}
+	c.emulator = func(context.Context, *session, model.VMID, string) (version, error) { return v, nil }
 }
 
 func virtualPF(vm model.VMID, name string, vfs int) *model.VirtualPF {
@@ -139,7 +139,7 @@ func TestDefineVPFRefuses(t *testing.T) {
 		},
 		{
 			"bridge", off, new10, func(p *model.VirtualPF) { p.Network = "br9" },
-			"there is no Linux bridge br9 on this host: make it (ip link add br9 type bridge)",
+			"there is no switch br9",
 		},
 		{"no bridge", off, new10, func(p *model.VirtualPF) { p.Network = "" }, "it has no network"},
 		{

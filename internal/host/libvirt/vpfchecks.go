@@ -6,48 +6,37 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 
 	lv "github.com/digitalocean/go-libvirt"
 	"libvirt.org/go/libvirtxml"
 
+	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/libvirt/vpfxml"
 	"sluice/internal/model"
 )
 
-// hostFacts is what is asked of the host and its QEMU.
-type hostFacts struct {
-	bridge   func(name string) bool
-	emulator func(ctx context.Context, s *session, vm model.VMID, doc string) (version, error)
-}
-
-func isBridge(name string) bool {
-	_, err := os.Stat(filepath.Join("/sys/class/net", filepath.Base(name), "bridge"))
-	return err == nil
-}
-
-// hostFits says what the host lacks for the virtual PF.
-func (c *Conn) hostFits(ctx context.Context, s *session, doc string, p *model.VirtualPF) error {
-	if p.Backend == model.BackendTap && !c.host.bridge(p.Network) {
-		return fmt.Errorf("%w: there is no Linux bridge %s on this host: make it (ip link add %[2]s type bridge), or name another",
-			model.ErrPermanent, model.Shorten(p.Network))
+// hostFits returns how a tap is connected to the virtual PF's switch, or an error if the host cannot support the virtual PF.
+func (c *Conn) hostFits(ctx context.Context, s *session, doc string, p *model.VirtualPF) (connection domxml.Connection, err error) {
+	if p.Backend == model.BackendTap {
+		if connection, err = c.o.Switches.Connection(ctx, p.Network); err != nil {
+			return connection, err
+		}
 	}
-	have, err := c.host.emulator(ctx, s, p.VM, doc)
+	have, err := c.emulator(ctx, s, p.VM, doc)
 	if err != nil {
-		return err
+		return connection, err
 	}
 	need, what := version{10, 1}, "composes virtual PFs"
 	if p.Model == model.VPFIGB {
 		need, what = version{8, 0}, "emulates an igb"
 	}
 	if have.before(need) {
-		return fmt.Errorf("%w: its QEMU is %s, and the first that %s is %s: install that, or a later one (Debian 13 has it in trixie-backports)",
+		err = fmt.Errorf("%w: its QEMU is %s, and the first that %s is %s: install that, or a later one (Debian 13 has it in trixie-backports)",
 			model.ErrPermanent, have, what, need)
 	}
-	return nil
+	return connection, err
 }
 
 // version of QEMU.

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Domain describes a VM that migrates in. NICs lists the NICs that have a VF assigned by Sluice, with alias, MAC, bridge ("" if the XML
+// Domain describes a VM that migrates in. NICs lists the NICs that have a VF assigned by Sluice, with alias, MAC, switch ("" if the XML
 // does not name it) and VLAN.
 type Domain struct {
 	ID   model.VMID
@@ -69,7 +69,8 @@ func interfaces(devices *etree.Element) ([]model.NIC, error) {
 		if err != nil {
 			return nil, err
 		}
-		n := model.NIC{Alias: attr(x, "alias", "name"), MAC: mac, Network: attr(x, "source", "bridge")}
+		n := model.NIC{Alias: attr(x, "alias", "name"), MAC: mac}
+		n.Network, _ = domxml.SwitchOf(x, nil)
 		if vlan := x.SelectElement("vlan"); vlan != nil {
 			n.VLAN, _ = strconv.Atoi(attr(vlan, "tag", "id"))
 		}

@@ -1,6 +1,7 @@
 package prepare
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,8 @@ import (
 
 // nic is an <interface>.
 type nic struct {
-	model.NIC // alias, MAC and network
+	model.NIC      // alias, MAC and network
+	switched  bool // libvirt connects its tap to a switch
 	e         *etree.Element
 }
 
@@ -42,13 +44,9 @@ func (e *editor) nics() ([]*nic, error) {
 		if slices.ContainsFunc(out, func(n *nic) bool { return n.MAC == mac }) {
 			return nil, refuse("give each its own: virsh edit", "two of its interfaces have the MAC %s", mac)
 		}
-		n := &nic{NIC: model.NIC{Alias: alias, MAC: mac, Network: domxml.ChildAttr(dev, "source", "bridge")}, e: dev}
-		if dev.SelectAttrValue("type", "") == "network" {
-			name := domxml.ChildAttr(dev, "source", "network")
-			if n.Network = e.o.Bridges[name]; n.Network == "" {
-				n.Network = name
-			}
-		}
+		n := &nic{NIC: model.NIC{Alias: alias, MAC: mac}, e: dev}
+		n.Network, n.switched = domxml.SwitchOf(dev, e.o.Switches)
+		n.Network = cmp.Or(n.Network, domxml.ChildAttr(dev, "source", "network"))
 		out = append(out, n)
 	}
 	return out, nil
@@ -56,16 +54,16 @@ func (e *editor) nics() ([]*nic, error) {
 
 // unfit returns why a NIC cannot have a VF, nil if it can.
 func (e *editor) unfit(n *nic) error {
-	kind, hardware := n.e.SelectAttrValue("type", ""), domxml.ChildAttr(n.e, "model", "type")
+	hardware := domxml.ChildAttr(n.e, "model", "type")
 	switch {
 	case !strings.HasPrefix(hardware, "virtio"):
 		return refuse("write <model type='virtio'/> in it, if the guest has the driver: virsh edit", "its NIC %s is of model %q, not virtio",
 			n.name(), hardware)
-	case kind != "bridge" && kind != "network":
-		return refuse("make it <interface type='bridge'> on the PF's bridge: virsh edit",
-			"its NIC %s is of type %s, which has no tap on a bridge", n.name(), kind)
+	case !n.switched:
+		return refuse("make it "+e.suitable()+": virsh edit", "its NIC %s is of type %s, which has no tap on a switch", n.name(),
+			n.e.SelectAttrValue("type", ""))
 	case len(e.o.Networks) > 0 && !e.o.Networks[n.Network]:
-		return refuse("put it into the bridge of a PF that sluice.yaml lists, or choose another NIC with --nic",
+		return refuse("make it "+e.suitable()+", or choose another NIC with --nic",
 			"its NIC %s is on %s, to which no PF of Sluice's pool leads", n.name(), n.Network)
 	case teaming(n.e) != "" && teaming(n.e) != "persistent":
 		return refuse("choose another NIC with --nic, or take its <teaming> away: virsh edit", "its NIC %s is the %s half of another pair",
@@ -80,6 +78,18 @@ func (e *editor) unfit(n *nic) error {
 	return nil
 }
 
+// suitable describes an <interface> on the same switch as one of Sluice's PFs.
+func (e *editor) suitable() string {
+	if len(e.o.Connect) == 0 {
+		return "an <interface> on the switch of a PF that sluice.yaml lists"
+	}
+	all := make([]string, len(e.o.Connect))
+	for i, c := range e.o.Connect {
+		all[i] = c.String()
+	}
+	return strings.Join(all, ", or ")
+}
+
 // choose returns the NICs that are to have VFs: those named in the options and those chosen earlier.
 func (e *editor) choose() ([]*nic, error) {
 	all, err := e.nics()
@@ -87,8 +97,7 @@ func (e *editor) choose() ([]*nic, error) {
 		return nil, err
 	}
 	var fit, out []*nic
-	why := refuse("add <interface type='bridge'> with <model type='virtio'/> on the PF's bridge: virsh edit",
-		"it has no virtio NIC to fall back to")
+	why := refuse("add "+e.suitable()+", of <model type='virtio'/>: virsh edit", "it has no virtio NIC to fall back to")
 	for _, n := range all {
 		if err := e.unfit(n); err != nil {
 			why = err

@@ -18,8 +18,9 @@ type Options struct {
 	NICs     []string                    // patterns on alias, MAC or network of the NICs that are to have VFs; none: the only NIC that can
 	Bond     bool                        // the guest has an active-backup bond and needs no teaming
 	Agent    bool                        // also add a channel for qemu-guest-agent
-	Networks map[string]bool             // bridges that Sluice's PFs lead to; empty: any
-	Bridges  map[string]string           // bridges of libvirt's networks, by network name
+	Networks map[string]bool             // switches that Sluice's PFs lead to; empty: any
+	Connect  []domxml.Connection         // how a tap is connected to these switches
+	Switches map[string]string           // switches of libvirt's networks, by network name
 	IsVF     func(model.PCIAddress) bool // nil: no PCI device is known to be a VF
 }
 

@@ -331,7 +331,7 @@ func anyDomain(t *rapid.T) string {
 func anyOptions(t *rapid.T) Options {
 	o := Options{
 		Bond: rapid.Bool().Draw(t, "bond"), Agent: rapid.Bool().Draw(t, "agent"),
-		Bridges: map[string]string{"net0": "br0", "net1": "br1"},
+		Switches: map[string]string{"net0": "br0", "net1": "br1"},
 	}
 	if rapid.Bool().Draw(t, "named") {
 		o.NICs = []string{rapid.SampledFrom([]string{"br0", "br1", "br*", "ua-net1"}).Draw(t, "nic")}
@@ -390,7 +390,7 @@ func TestPrepareProperty(t *testing.T) {
 
 // judge returns doctor's problems with the VM's chosen NICs. Doctor does not know which were chosen if a VM has several.
 func judge(t *rapid.T, doc string, o Options) []model.Problem {
-	vm, err := libvirt.ReadVM(doc, o.Bridges)
+	vm, err := libvirt.ReadVM(doc, o.Switches)
 	if err != nil {
 		t.Fatal(err)
 	}

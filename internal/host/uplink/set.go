@@ -1,10 +1,13 @@
 package uplink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
@@ -19,49 +22,25 @@ func (s Set) Find(links *Links, pf *model.PF) {
 }
 
 func (s Set) find(links *Links, pf *model.PF) model.Uplink {
+	if links.ByName[pf.Name] == nil {
+		return model.Uplink{
+			Why:    "this host has no interface " + pf.Name,
+			Remedy: "check whether it is in another network namespace: ip link show " + pf.Name,
+		}
+	}
+	why, remedies := "nothing that Sluice can steer connects "+pf.Name, []string(nil)
 	for _, u := range s {
-		if up, ok := u.PF(links, pf); ok {
+		up, ok := u.PF(links, pf)
+		if ok {
 			up.Kind = u.Kind()
 			return up
 		}
-	}
-	return refuse(links, pf)
-}
-
-// refuse returns why no Uplink serves a PF, and the remedy.
-func refuse(links *Links, pf *model.PF) model.Uplink {
-	link := links.ByName[pf.Name]
-	if link == nil {
-		return model.Uplink{
-			Why:    "the host shows no interface " + pf.Name,
-			Remedy: "look whether it is in another network namespace: ip link show " + pf.Name,
+		if len(remedies) == 0 {
+			why = up.Why
 		}
+		remedies = append(remedies, up.Remedy)
 	}
-	port, master := link, links.Master(link)
-	if master != nil && master.Kind == "bond" {
-		if port, master = master, links.Master(master); master == nil {
-			return model.Uplink{
-				Why:    fmt.Sprintf("%s is in bond %s, which is in no bridge", pf.Name, port.Name),
-				Remedy: fmt.Sprintf("put the bond into the bridge that the VMs' taps are in: ip link set %s master BRIDGE", port.Name),
-			}
-		}
-	}
-	switch {
-	case master == nil:
-		return model.Uplink{
-			Why:    pf.Name + " is in no bridge",
-			Remedy: fmt.Sprintf("put it into the bridge that the VMs' taps are in: ip link set %s master BRIDGE", pf.Name),
-		}
-	case master.Kind == "openvswitch":
-		return model.Uplink{
-			Why:    port.Name + " is a port of Open vSwitch, which Sluice cannot steer yet",
-			Remedy: "connect the PF and the VMs' taps by a Linux bridge",
-		}
-	}
-	return model.Uplink{
-		Why:    fmt.Sprintf("%s is in %s (%s), not in a bridge", port.Name, master.Name, master.Kind),
-		Remedy: "connect the PF and the VMs' taps by a Linux bridge, directly or through a bond of mode active-backup",
-	}
+	return model.Uplink{Why: why, Remedy: cmp.Or(strings.Join(remedies, ", or "), "connect it by a Linux bridge")}
 }
 
 // Tap returns the port and switch of a tap; false: no known switch has it.
@@ -72,6 +51,22 @@ func (s Set) Tap(links *Links, tap *netdev.Link) (Port, bool) {
 		}
 	}
 	return Port{}, false
+}
+
+// Connection returns how a VM's definition connects a tap to the switch of that name.
+func (s Set) Connection(ctx context.Context, name string) (c domxml.Connection, err error) {
+	for _, u := range s {
+		found, failed := u.Connection(ctx, name)
+		switch {
+		case failed == nil:
+			return found, nil
+		case err == nil:
+			err = failed
+		default:
+			err = fmt.Errorf("%w, or %w", err, failed)
+		}
+	}
+	return c, err
 }
 
 // Routes returns the routes of all switches, in the order of the Uplinks.

@@ -7,6 +7,7 @@ package uplink
 import (
 	"context"
 
+	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
@@ -22,11 +23,14 @@ type Uplink interface {
 // Reader reads the current state.
 type Reader interface {
 	// PF returns how a PF is connected and, if its VFs cannot be used in this state, why, and the remedy. It also sets the VFs' ports if
-	// they have their own (model.VF.Port). false: the PF is not connected by this kind of switch. PF and Tap are called for each Snapshot
-	// and must not block.
+	// they have their own (model.VF.Port). false: the PF is not connected by this kind of switch; then Why and Remedy say what is missing.
+	// PF and Tap are called for each Snapshot and must not block.
 	PF(links *Links, pf *model.PF) (model.Uplink, bool)
 	// Tap returns the port and switch of a tap; false: no switch of this kind has it.
 	Tap(links *Links, tap *netdev.Link) (Port, bool)
+	// Connection returns how a VM's definition connects a tap to the switch of that name. If there is no such switch of this kind, the error
+	// wraps model.ErrPermanent and says how to create it.
+	Connection(ctx context.Context, name string) (domxml.Connection, error)
 	// Routes returns the configured ports for the frames of MACs.
 	Routes(ctx context.Context) ([]model.Route, error)
 	// DualPaths returns the dual paths that exist, or partly remain, whichever process opened them.

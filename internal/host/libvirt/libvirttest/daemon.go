@@ -5,6 +5,7 @@ package libvirttest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/host/libvirt/domxml"
+	"sluice/internal/model"
 	"sluice/internal/tests/testkit"
 )
 
@@ -29,6 +32,17 @@ const Packages = "libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu libv
 
 // Bridge is a bridge in the daemon's network namespace for use by domains.
 const Bridge = "br0"
+
+// Switches is a libvirt.Switches with only that bridge.
+type Switches struct{}
+
+// Connection implements libvirt.Switches.
+func (Switches) Connection(_ context.Context, name string) (domxml.Connection, error) {
+	if name != Bridge {
+		return domxml.Connection{}, fmt.Errorf("%w: there is no switch %s", model.ErrPermanent, name)
+	}
+	return domxml.Connection{Switch: name}, nil
+}
 
 // Daemon is a private libvirtd.
 type Daemon struct {

@@ -109,13 +109,13 @@ func (c *differences) function(f function) {
 		c.add("%s is missing", f.alias)
 		return
 	}
-	want := f.element(c.p)
+	want := f.element(c.p, domxml.Connection{Switch: c.p.Network})
 	of := func(what string) string { return what + " of " + f.alias }
 	c.want(of("the MAC"), strings.ToLower(domxml.ChildAttr(e, "mac", "address")), f.mac.String())
 	c.want(of("the model"), domxml.ChildAttr(e, "model", "type"), string(c.p.Model))
-	c.want(of("the backend"), e.SelectAttrValue("type", ""), want.SelectAttrValue("type", ""))
-	for _, key := range []string{"bridge", "dev"} {
-		c.want(of("the source"), domxml.ChildAttr(e, "source", key), domxml.ChildAttr(want, "source", key))
+	kind := want.SelectAttrValue("type", "")
+	if c.want(of("the backend"), e.SelectAttrValue("type", ""), kind); e.SelectAttrValue("type", "") == kind {
+		c.want(of("the source"), source(e), source(want))
 	}
 	switch down := domxml.ChildAttr(e, "link", "state") == "down"; {
 	case c.p.Backend == model.BackendVDPA && down:
@@ -132,6 +132,14 @@ func (c *differences) function(f function) {
 	for _, prop := range f.props {
 		c.property(f.alias, prop)
 	}
+}
+
+// source returns the switch or the vDPA device behind an <interface>.
+func source(iface *etree.Element) string {
+	if name, ok := domxml.SwitchOf(iface, nil); ok {
+		return name
+	}
+	return domxml.ChildAttr(iface, "source", "dev")
 }
 
 // property compares a property set by <qemu:override>.

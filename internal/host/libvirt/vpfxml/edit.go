@@ -13,8 +13,8 @@ import (
 // channelName is the name by which the guest finds its end of the channel.
 const channelName = channel.Port
 
-// Define adds the virtual PF to a domain's persistent XML. All MACs of p must be set.
-func Define(doc string, p *model.VirtualPF) (string, error) {
+// Define adds the virtual PF to a domain's persistent XML, its taps connected as given. All MACs of p must be set.
+func Define(doc string, p *model.VirtualPF, taps domxml.Connection) (string, error) {
 	d, err := parse(doc)
 	if err != nil {
 		return "", err
@@ -28,7 +28,7 @@ func Define(doc string, p *model.VirtualPF) (string, error) {
 	}
 	_, bus := d.bridge(domxml.RootPort, portAlias(p.Name))
 	for _, f := range layout(p, bus, park) {
-		d.Insert(f.element(p))
+		d.Insert(f.element(p, taps))
 		d.override(f)
 	}
 	if p.Channel {
@@ -61,20 +61,20 @@ func Undefine(doc, name string) (string, bool, error) {
 
 // element returns the function's <interface>. A tap starts without a carrier; libvirt cannot change the link of a vDPA device, whose only
 // policy is its MAC.
-func (f *function) element(p *model.VirtualPF) *etree.Element {
-	kind := "bridge"
-	if p.Backend == model.BackendVDPA {
+func (f *function) element(p *model.VirtualPF, taps domxml.Connection) *etree.Element {
+	kind, vdpa := domxml.TapType, p.Backend == model.BackendVDPA
+	if vdpa {
 		kind = "vdpa"
 	}
 	e := domxml.NewDevice("interface", kind, f.alias)
 	domxml.Child(e, "mac", "address", f.mac.String())
-	if kind == "vdpa" {
+	if vdpa {
 		domxml.Child(e, "source", "dev", model.VDPAPath(model.VDPAName(p.VM, p.Name, f.vf)))
 	} else {
-		domxml.Child(e, "source", "bridge", p.Network)
+		taps.Add(e)
 	}
 	domxml.Child(e, "model", "type", string(p.Model))
-	if kind != "vdpa" {
+	if !vdpa {
 		domxml.Child(e, "link", "state", "down")
 	}
 	domxml.Child(e, "rom", "enabled", "no")

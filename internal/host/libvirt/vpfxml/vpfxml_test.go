@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/model"
 )
 
@@ -27,6 +28,9 @@ const empty = `<domain type='kvm'>
   </devices>
 </domain>
 `
+
+// bridged is how taps are connected to the switch of pfWith.
+var bridged = domxml.Connection{Switch: "br0"}
 
 func pfWith(name string, vfs int) *model.VirtualPF {
 	p := &model.VirtualPF{
@@ -46,7 +50,7 @@ func pfWith(name string, vfs int) *model.VirtualPF {
 
 func defined(t testing.TB, doc string, p *model.VirtualPF) string {
 	t.Helper()
-	out, err := Define(doc, p)
+	out, err := Define(doc, p, bridged)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,11 +310,11 @@ func TestDefineUndefineProperty(t *testing.T) {
 				if rapid.Bool().Draw(t, "igb") {
 					p.Model = model.VPFIGB
 				}
-				out, err := Define(doc, p)
+				out, err := Define(doc, p, bridged)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := Define(out, p); !errors.Is(err, model.ErrPermanent) {
+				if _, err := Define(out, p, bridged); !errors.Is(err, model.ErrPermanent) {
 					t.Fatalf("defined twice: %v", err)
 				}
 				doc, there[name] = out, p

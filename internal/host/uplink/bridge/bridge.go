@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/host/bridge"
 	"sluice/internal/host/kernel"
+	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/mirror"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
@@ -18,6 +19,9 @@ import (
 
 // Kind is the kind of this Uplink.
 const Kind = "linux-bridge"
+
+// kind is netdev.Link.Kind of a bridge.
+const kind = "bridge"
 
 // Kernel is what a Bridge uses of the kernel.
 type Kernel interface {
@@ -57,16 +61,13 @@ func (b *Bridge) Kind() string { return Kind }
 // VF may leave through that port, to a switch that never returns them.
 func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool) {
 	link := links.ByName[pf.Name]
-	if link == nil {
-		return up, false
-	}
 	port := link
 	if m := links.Master(link); m != nil && m.Kind == "bond" {
 		port = m
 	}
 	br := links.Master(port)
-	if br == nil || br.Kind != "bridge" {
-		return up, false
+	if br == nil || br.Kind != kind {
+		return refuse(link, port, br), false
 	}
 	up = model.Uplink{Switch: br.Name, Port: port.Name}
 	switch {
@@ -77,6 +78,29 @@ func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 		bonded(&up, link, port, links.ByIndex[port.Bond.Active])
 	}
 	return up, true
+}
+
+// refuse returns why the bridge cannot steer frames to a PF's VFs, and the remedy. port is the PF or its bond; master may be nil.
+func refuse(pf, port, master *netdev.Link) model.Uplink {
+	const where = "into the bridge that the VMs' taps are in: ip link set %s master BRIDGE"
+	switch {
+	case master == nil && port != pf:
+		return model.Uplink{
+			Why:    fmt.Sprintf("%s is in bond %s, which is in no bridge", pf.Name, port.Name),
+			Remedy: fmt.Sprintf("put the bond "+where, port.Name),
+		}
+	case master == nil:
+		return model.Uplink{Why: pf.Name + " is in no bridge", Remedy: fmt.Sprintf("put it "+where, pf.Name)}
+	case master.Kind == "openvswitch":
+		return model.Uplink{
+			Why:    port.Name + " is a port of Open vSwitch, which Sluice cannot steer yet",
+			Remedy: "connect the PF and the VMs' taps by a Linux bridge",
+		}
+	}
+	return model.Uplink{
+		Why:    fmt.Sprintf("%s is in %s (%s), not in a bridge", port.Name, master.Name, master.Kind),
+		Remedy: "connect the PF and the VMs' taps by a Linux bridge, directly or through a bond of mode active-backup",
+	}
 }
 
 // bonded sets why VFs of a PF in a bond cannot be used, if so; active may be nil.
@@ -100,10 +124,23 @@ func bonded(up *model.Uplink, pf, bond, active *netdev.Link) {
 // Tap implements uplink.Reader.
 func (b *Bridge) Tap(links *uplink.Links, tap *netdev.Link) (p uplink.Port, ok bool) {
 	br := links.Master(tap)
-	if br == nil || br.Kind != "bridge" {
+	if br == nil || br.Kind != kind {
 		return p, false
 	}
 	return uplink.Port{Switch: br.Name, Up: br.Up}, true
+}
+
+// Connection implements uplink.Reader.
+func (b *Bridge) Connection(ctx context.Context, name string) (domxml.Connection, error) {
+	link, err := b.kernel.Link(ctx, name)
+	if errors.Is(err, model.ErrGone) {
+		return domxml.Connection{}, fmt.Errorf("%w: there is no Linux bridge %s on this host: create it (ip link add %[2]s type bridge), or name another",
+			model.ErrPermanent, model.Shorten(name))
+	}
+	if err == nil && link.Kind != kind {
+		err = fmt.Errorf("%w: %s is not a Linux bridge: name another, or create one (ip link add NAME type bridge)", model.ErrPermanent, name)
+	}
+	return domxml.Connection{Switch: name}, err
 }
 
 // Routes implements uplink.Reader. It returns the static entries of all bridges.

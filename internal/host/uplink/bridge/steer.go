@@ -38,8 +38,8 @@ func (b *Bridge) Check(ctx context.Context, p *model.PathStep) error {
 		return fmt.Errorf("tap %s is a port of link %d, which is not there", p.Tap, tap.Master)
 	case !br.Up:
 		return fmt.Errorf("%s, which tap %s is a port of, is down", br.Name, p.Tap)
-	case br.Kind == "bridge" && br.Name != p.Network: // other kinds of switch do not show on the link which one a port belongs to
-		return fmt.Errorf("tap %s is in bridge %s, not %s", p.Tap, br.Name, p.Network)
+	case br.Kind != kind || br.Name != p.Network:
+		return fmt.Errorf("tap %s is in %s (%s), not in bridge %s", p.Tap, br.Name, br.Kind, p.Network)
 	}
 	return nil
 }

@@ -1,5 +1,3 @@
-// Package uplinktest provides an Uplink for tests that has nothing in common with a Linux bridge: a switch that is not an interface of the
-// host, and whose port for each VF is its representor. Code that works with it does not depend on a bridge.
 package uplinktest
 
 import (
@@ -8,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
 	"sluice/internal/model"
@@ -19,7 +18,8 @@ const (
 	Switch = "fabric0"
 )
 
-// Fabric is the switch. Its taps are those given to Plug; it serves all PFs.
+// Fabric is a switch that is not an interface of the host, and whose port for each VF is its representor. Code that works with it does not
+// depend on a bridge. Its taps are those given to Plug; its only PF is pf0.
 type Fabric struct {
 	// Before, if set, is called before each change with the name of the method; an error makes the change fail. After is called after it.
 	Before func(method string) error
@@ -41,7 +41,7 @@ var _ uplink.Uplink = (*Fabric)(nil)
 
 // New makes a Fabric without taps.
 func New() *Fabric {
-	return &Fabric{taps: map[string]int{}, routes: map[model.MAC]string{}, both: map[dualPath]string{}, events: make(chan struct{}, 1)}
+	return &Fabric{taps: map[string]int{}, routes: map[model.MAC]string{}, both: map[dualPath]string{}}
 }
 
 // Plug makes a tap a port in a VLAN.
@@ -49,6 +49,13 @@ func (f *Fabric) Plug(tap string, vlan int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taps[tap] = vlan
+}
+
+// Unplug takes a tap away, as when its VM ends.
+func (f *Fabric) Unplug(tap string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.taps, tap)
 }
 
 // Representor returns the port of a VF.
@@ -75,6 +82,9 @@ func (f *Fabric) Kind() string { return Kind }
 
 // PF implements uplink.Reader.
 func (f *Fabric) PF(_ *uplink.Links, pf *model.PF) (model.Uplink, bool) {
+	if pf.Name != "pf0" {
+		return model.Uplink{Why: pf.Name + " is not in the fabric", Remedy: "use pf0"}, false
+	}
 	for i := range pf.VFs {
 		pf.VFs[i].Port = Representor(pf.VFs[i].ID)
 	}
@@ -87,6 +97,14 @@ func (f *Fabric) Tap(_ *uplink.Links, tap *netdev.Link) (uplink.Port, bool) {
 	defer f.mu.Unlock()
 	vlan, ok := f.taps[tap.Name]
 	return uplink.Port{Switch: Switch, VLAN: vlan, Up: true}, ok
+}
+
+// Connection implements uplink.Reader.
+func (f *Fabric) Connection(_ context.Context, name string) (domxml.Connection, error) {
+	if name != Switch {
+		return domxml.Connection{}, fmt.Errorf("%w: there is no fabric %s: name %s", model.ErrPermanent, name, Switch)
+	}
+	return domxml.Connection{Switch: name, VirtualPort: Kind}, nil
 }
 
 // Routes implements uplink.Reader.
@@ -113,8 +131,22 @@ func (f *Fabric) DualPaths(context.Context) (out []model.DualPath, err error) {
 // CheckDualPaths implements uplink.Reader.
 func (f *Fabric) CheckDualPaths() error { return nil }
 
-// Watch implements uplink.Reader.
-func (f *Fabric) Watch(context.Context) (<-chan struct{}, error) { return f.events, nil }
+// Watch implements uplink.Reader. Only the latest watch gets events.
+func (f *Fabric) Watch(ctx context.Context) (<-chan struct{}, error) {
+	events := make(chan struct{}, 1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = events
+	context.AfterFunc(ctx, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.events == events {
+			f.events = nil
+		}
+		close(events)
+	})
+	return events, nil
+}
 
 // change applies one change and signals it.
 func (f *Fabric) change(method string, do func() error) error {
@@ -149,6 +181,9 @@ func (f *Fabric) Check(_ context.Context, p *model.PathStep) error {
 // ToBoth implements uplink.Writer.
 func (f *Fabric) ToBoth(_ context.Context, p *model.PathStep) (string, error) {
 	return "", f.change("ToBoth", func() error {
+		if _, there := f.taps[p.Tap]; !there {
+			return fmt.Errorf("tap %s is not in the fabric", p.Tap)
+		}
 		f.both[dualPath{p.Tap, p.MAC}] = p.Port()
 		return nil
 	})

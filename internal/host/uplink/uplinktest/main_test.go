@@ -1,0 +1,9 @@
+package uplinktest
+
+import (
+	"testing"
+
+	"sluice/internal/host/kernel/kerneltest"
+)
+
+func TestMain(m *testing.M) { kerneltest.Main(m) }
