@@ -46,5 +46,5 @@ func Offline(ctx context.Context, path string) (*answer.Offline, error) {
 	snap.Problems = append(snap.Problems, virtualProblems(ctx, c.StateDir, h.virt.CheckVPF)...)
 	v := core.View()
 	v.Findings = slices.Concat(v.Findings, leftFindings(ctx, h, c, snap), h.reserved.findings())
-	return answer.LookedOffline(v, h.examine), nil
+	return answer.NewOffline(v, h.examine), nil
 }

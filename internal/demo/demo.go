@@ -60,7 +60,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	d.back = backend.New(core, d.calls.Do, &backend.Overrides{}, func() model.Rules { return rules })
 	d.back.Config = "a simulated host"
 	d.back.Now = func() time.Time { // virtual: the loop's clock
-		if v, _ := d.back.View(); answer.Looked(v) {
+		if v, _ := d.back.View(); answer.Observed(v) {
 			return v.Snapshot.Time
 		}
 		return time.Now()

@@ -6,8 +6,8 @@ import "strings"
 // other record.
 const AliasPrefix = "ua-sluice-"
 
-// VFAlias returns the alias under which Sluice attaches a VF behind the NIC with that MAC.
-func VFAlias(mac MAC) string { return AliasPrefix + mac.Hex() }
+// PassthroughAlias returns the alias under which Sluice attaches a VF behind the NIC with that MAC.
+func PassthroughAlias(mac MAC) string { return AliasPrefix + mac.Hex() }
 
 // OwnAlias reports whether a device with that alias was attached by Sluice.
 func OwnAlias(alias string) bool { return strings.HasPrefix(alias, AliasPrefix) }

@@ -15,7 +15,7 @@ type Examine func(*model.Snapshot) []model.Problem
 // Snapshot). An observation of the host older than stale is a problem; 0 means never.
 func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration) []model.Problem {
 	list := []model.Problem{}
-	if !Looked(v) {
+	if !Observed(v) {
 		list = append(list, model.Problem{
 			Text:   "the host has not been observed yet",
 			Remedy: "wait a moment; if this persists, read the log: journalctl -u sluice",
@@ -26,7 +26,7 @@ func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration
 			list = append(list, model.Problem{Text: text, Remedy: "fix that; the daemon continues with what it had before, and its log has details: journalctl -u sluice"})
 		}
 	}
-	if !Looked(v) {
+	if !Observed(v) {
 		return list
 	}
 	if age := now.Sub(v.Snapshot.Time); stale > 0 && age > stale {

@@ -43,8 +43,8 @@ func NewIndex(v *model.View) *Index {
 	return x
 }
 
-// Looked reports whether the host has been observed.
-func Looked(v *model.View) bool { return v != nil && v.Snapshot != nil && !v.Snapshot.Time.IsZero() }
+// Observed reports whether the host has been observed.
+func Observed(v *model.View) bool { return v != nil && v.Snapshot != nil && !v.Snapshot.Time.IsZero() }
 
 // Reason returns why a VM holds a VF or not; zero before the first decision.
 func (x *Index) Reason(id model.VMID) model.Reason {

@@ -14,7 +14,7 @@ type Offline struct {
 	Fsck   api.Fsck   `json:"fsck"`
 }
 
-// LookedOffline builds the answers from a View that was made without a daemon.
-func LookedOffline(v *model.View, examine Examine) *Offline {
+// NewOffline builds the answers from a View that was made without a daemon.
+func NewOffline(v *model.View, examine Examine) *Offline {
 	return &Offline{Plan: Planned(v), Doctor: api.Doctor{Problems: Problems(Diagnose(v, examine, time.Time{}, 0))}, Fsck: Checked(v)}
 }

@@ -30,7 +30,7 @@ type moveKey struct {
 
 // next returns the new lines for v.
 func (l *liveLines) next(v *model.View) []string {
-	if !answer.Looked(v) {
+	if !answer.Observed(v) {
 		return nil
 	}
 	lines := l.verdicts(v)

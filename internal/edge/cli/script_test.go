@@ -49,7 +49,7 @@ func fakeDaemon(args []string) int {
 		fmt.Fprint(os.Stderr, "looking at the PF\nsluiced: qualify needs root\nand sluiced: is named elsewhere\n")
 		return cli.ExitError
 	case args[0] == "--offline":
-		if err := json.NewEncoder(os.Stdout).Encode(answer.LookedOffline(edgetest.View(), nil)); err != nil {
+		if err := json.NewEncoder(os.Stdout).Encode(answer.NewOffline(edgetest.View(), nil)); err != nil {
 			return cli.ExitError
 		}
 	case args[0] == "--prepare":

@@ -171,7 +171,7 @@ func (h *handler) target(c Command, ref string) (Command, error) {
 			return c, nil
 		}
 	}
-	if !answer.Looked(v) {
+	if !answer.Observed(v) {
 		return c, errNotObserved
 	}
 	vm, err := answer.Find(v, ref)

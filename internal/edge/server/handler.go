@@ -145,7 +145,7 @@ func observed[T any](h *handler, reply func(*model.View) T) http.HandlerFunc {
 // awaitObserved is await that also answers the request, and returns nil, if the host has not been observed yet.
 func (h *handler) awaitObserved(w http.ResponseWriter, r *http.Request) *model.View {
 	v := h.await(w, r)
-	if v != nil && !answer.Looked(v) {
+	if v != nil && !answer.Observed(v) {
 		notObserved(w)
 		return nil
 	}
@@ -213,7 +213,7 @@ func (h *handler) status(v *model.View) api.Status {
 	if !v.Started.IsZero() {
 		s.Uptime = now.Sub(v.Started).Seconds()
 	}
-	if answer.Looked(v) {
+	if answer.Observed(v) {
 		s.Age = now.Sub(v.Snapshot.Time).Seconds()
 	}
 	return s
@@ -239,7 +239,7 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 // health answers 200 while observations of the host are recent.
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 	v := h.view()
-	if !answer.Looked(v) {
+	if !answer.Observed(v) {
 		notObserved(w)
 		return
 	}

@@ -86,7 +86,7 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 	case model.StepWaitGuest:
 		return a.waitGuest(ctx, s)
 	case model.StepDetach:
-		return a.domains.Detach(ctx, s.Subject.VM, model.VFAlias(s.Device.MAC))
+		return a.domains.Detach(ctx, s.Subject.VM, model.PassthroughAlias(s.Device.MAC))
 	case model.StepWaitGone:
 		return a.waitGone(ctx, s)
 	case model.StepClearVF:

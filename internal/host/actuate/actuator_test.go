@@ -203,8 +203,8 @@ func TestClaimedVF(t *testing.T) {
 			vm    int
 			alias string
 		}{
-			"by another VM": {1, "hostdev0"}, "by another VM with its MAC": {1, model.VFAlias(mac(1))},
-			"by another VM of ours": {1, model.VFAlias(mac(2))}, "by hand in the same VM": {0, "hostdev0"},
+			"by another VM": {1, "hostdev0"}, "by another VM with its MAC": {1, model.PassthroughAlias(mac(1))},
+			"by another VM of ours": {1, model.PassthroughAlias(mac(2))}, "by hand in the same VM": {0, "hostdev0"},
 		} {
 			t.Run(string(k)+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestClearWaitsForTheInventory(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, func() {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.release(id(1), model.VFAlias(mac(1)))
+			f.release(id(1), model.PassthroughAlias(mac(1)))
 		})
 		if err := New(f, f.uplinks(), f, nil).Do(context.Background(), step(model.StepClearVF, 1, 0)); err != nil {
 			t.Error(err)

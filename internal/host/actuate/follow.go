@@ -62,7 +62,7 @@ func (a *Actuator) listens(ctx context.Context, s model.Step) (side, error) {
 	if err != nil {
 		return perhaps, err
 	}
-	if h == nil || d.ID != s.Subject.VM || h.Alias != model.VFAlias(s.Device.MAC) {
+	if h == nil || d.ID != s.Subject.VM || h.Alias != model.PassthroughAlias(s.Device.MAC) {
 		return onTap, nil
 	}
 	// If the open state cannot be read, the guest may be on either path.

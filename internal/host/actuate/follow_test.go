@@ -25,7 +25,7 @@ func TestFollowGuest(t *testing.T) {
 	const both = "fdb=tap1 self=true mirror=true"
 	has := func(f *fakeHost, open bool) {
 		d := f.vm(id(1))
-		d.Hostdevs = append(d.Hostdevs, libvirt.Hostdev{Alias: model.VFAlias(mac(1)), Address: addr(0)})
+		d.Hostdevs = append(d.Hostdevs, libvirt.Hostdev{Alias: model.PassthroughAlias(mac(1)), Address: addr(0)})
 		f.setOpen(addr(0), open)
 	}
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestFollowGuest(t *testing.T) {
 		},
 		{"it has no VF", func(*fakeHost) {}, "tap1", "fdb=tap1 self=true mirror=false", false},
 		{"another has the VF", func(f *fakeHost) {
-			f.vm(id(2)).Hostdevs = []libvirt.Hostdev{{Alias: model.VFAlias(mac(2)), Address: addr(0)}}
+			f.vm(id(2)).Hostdevs = []libvirt.Hostdev{{Alias: model.PassthroughAlias(mac(2)), Address: addr(0)}}
 			f.setOpen(addr(0), true)
 		}, "tap1", "fdb=tap1 self=true mirror=false", false},
 		{"the bridge had no entry", func(*fakeHost) {}, "", "fdb= self=true mirror=false", false},
@@ -72,7 +72,7 @@ func TestFollowGuest(t *testing.T) {
 func TestFollowGuestThatChangesOver(t *testing.T) {
 	f := newFakeHost(1)
 	f.fdb[mac(1)], f.selfs[mac(1)], f.mirrors["tap1>pf0"] = "tap1", true, true
-	f.vm(id(1)).Hostdevs = []libvirt.Hostdev{{Alias: model.VFAlias(mac(1)), Address: addr(0)}}
+	f.vm(id(1)).Hostdevs = []libvirt.Hostdev{{Alias: model.PassthroughAlias(mac(1)), Address: addr(0)}}
 	f.setOpen(addr(0), true)
 	a := New(f, uplink.Set{bridge.New(turncoat{f})}, f, nil)
 	if err := a.Do(context.Background(), step(model.StepFollowGuest, 1, 0)); !errors.Is(err, errChangedSides) {
@@ -124,7 +124,7 @@ func TestSharedMAC(t *testing.T) {
 	if err := a.Do(context.Background(), s); !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), "vm2") {
 		t.Errorf("error %v, want a permanent one that names vm2", err)
 	}
-	f.vms[0].Hostdevs = []libvirt.Hostdev{{Alias: model.VFAlias(mac(1)), Address: addr(0)}}
+	f.vms[0].Hostdevs = []libvirt.Hostdev{{Alias: model.PassthroughAlias(mac(1)), Address: addr(0)}}
 	if err := a.Do(context.Background(), s); err != nil {
 		t.Errorf("it may not give its VF up: %v", err)
 	}

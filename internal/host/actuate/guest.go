@@ -14,7 +14,7 @@ func (a *Actuator) attach(ctx context.Context, s model.Step) error {
 	if err := a.unclaimed(ctx, s.Subject.VM, s.Device.Address, s.Device.MAC); err != nil {
 		return err
 	}
-	spec := libvirt.HostdevSpec{Alias: model.VFAlias(s.Device.MAC), Address: s.Device.Address}
+	spec := libvirt.HostdevSpec{Alias: model.PassthroughAlias(s.Device.MAC), Address: s.Device.Address}
 	if s.Device.Failover == model.FailoverTeaming {
 		spec.TeamingPersistent = s.Device.NIC
 	}
@@ -62,5 +62,5 @@ func (a *Actuator) whileThere(ctx context.Context, vm model.VMID, cancel context
 // waitGone waits until the device is removed from the VM. Nothing has to be switched when the guest releases it: with the dual path open,
 // the tap is already receiving the guest's frames.
 func (a *Actuator) waitGone(ctx context.Context, s model.Step) error {
-	return a.domains.WaitGone(ctx, s.Subject.VM, model.VFAlias(s.Device.MAC))
+	return a.domains.WaitGone(ctx, s.Subject.VM, model.PassthroughAlias(s.Device.MAC))
 }

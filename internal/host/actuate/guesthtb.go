@@ -18,7 +18,7 @@ import (
 type Shaper interface {
 	Limit(ctx context.Context, vm model.VMID, mac model.MAC, now, contract model.Rate) error
 	Lift(ctx context.Context, vm model.VMID, mac model.MAC) error
-	Stands(ctx context.Context, vm model.VMID, mac model.MAC) (model.Rate, error)
+	InForce(ctx context.Context, vm model.VMID, mac model.MAC) (model.Rate, error)
 	Forget(there func(model.VMID) bool)
 }
 
@@ -100,7 +100,7 @@ func (g *GuestHTB) Standing(ctx context.Context, snap *model.Snapshot) ([]model.
 			work.Go(func() error {
 				one, cancel := context.WithTimeout(ctx, guestLimit)
 				defer cancel()
-				if r, err := g.guests.Stands(one, vm.ID, vm.NICs[k].MAC); err == nil && !r.IsZero() {
+				if r, err := g.guests.InForce(one, vm.ID, vm.NICs[k].MAC); err == nil && !r.IsZero() {
 					mu.Lock()
 					defer mu.Unlock()
 					out = append(out, model.Limit{LimitKey: key, Contract: r})

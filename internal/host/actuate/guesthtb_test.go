@@ -39,7 +39,7 @@ func (f *fakeGuests) Lift(context.Context, model.VMID, model.MAC) error {
 	return nil
 }
 
-func (f *fakeGuests) Stands(_ context.Context, vm model.VMID, _ model.MAC) (model.Rate, error) {
+func (f *fakeGuests) InForce(_ context.Context, vm model.VMID, _ model.MAC) (model.Rate, error) {
 	if f.fails[vm] != nil {
 		return model.Rate{}, f.fails[vm]
 	}

@@ -73,7 +73,7 @@ func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.
 	if held == nil {
 		return none, fmt.Errorf("limit NIC %s of VM %s: it has no VF", limit.NIC, limit.VM)
 	}
-	if d, h := holderOf(all, held.Address); h == nil || d.ID != limit.VM || h.Alias != model.VFAlias(nic.MAC) {
+	if d, h := holderOf(all, held.Address); h == nil || d.ID != limit.VM || h.Alias != model.PassthroughAlias(nic.MAC) {
 		return none, fmt.Errorf("limit VF %s: VM %s does not have it any more", held.ID, limit.VM)
 	}
 	want := vf.Rates{Max: limit.Tightest().Bits}

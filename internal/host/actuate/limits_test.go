@@ -11,7 +11,7 @@ import (
 // limited is a host whose vm1 has VF 0, with the Snapshot of it.
 func limitedHost() (*fakeHost, *model.Snapshot) {
 	f := newFakeHost(2)
-	f.vms[0].Hostdevs = []libvirt.Hostdev{{Alias: model.VFAlias(mac(1)), Address: addr(0)}}
+	f.vms[0].Hostdevs = []libvirt.Hostdev{{Alias: model.PassthroughAlias(mac(1)), Address: addr(0)}}
 	vf := model.VFID{PF: "pf0"}
 	return f, &model.Snapshot{
 		PFs: []model.PF{{

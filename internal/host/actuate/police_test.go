@@ -127,7 +127,7 @@ func TestCanPolice(t *testing.T) {
 
 // A new daemon sees the policies that its predecessor left on taps. It removes those that belong to no VM only when told to sweep: in
 // observe mode nothing changes.
-func TestPoliceSeesWhatStands(t *testing.T) {
+func TestPoliceReadsWhatIsInForce(t *testing.T) {
 	f, snap := policed()
 	contract := model.Rate{Bits: 1e9}
 	f.stands["tap1"] = tap.Policy{Tap: "tap1", Tx: tap.PathRates{Contract: contract}}

@@ -53,7 +53,7 @@ func (a *Actuator) clearVF(ctx context.Context, s model.Step) error {
 // unclaimed fails if the VF is held by anything but Sluice's attachment of it for this VM and MAC.
 func (a *Actuator) unclaimed(ctx context.Context, vm model.VMID, addr model.PCIAddress, mac model.MAC) error {
 	d, h, err := a.holder(ctx, addr)
-	if err != nil || h == nil || d.ID == vm && h.Alias == model.VFAlias(mac) {
+	if err != nil || h == nil || d.ID == vm && h.Alias == model.PassthroughAlias(mac) {
 		return err
 	}
 	return fmt.Errorf("%w: %s has the VF as %s", model.ErrPermanent, d.Name, h.Alias)

@@ -123,9 +123,9 @@ func (s *Shaper) Lift(ctx context.Context, vm model.VMID, mac model.MAC) error {
 	return nil
 }
 
-// Stands reads back the limit of the VM's NIC, including one of an earlier Shaper; zero parts are unlimited. The guest's answer is
+// InForce reads back the limit of the VM's NIC, including one of an earlier Shaper; zero parts are unlimited. The guest's answer is
 // untrusted.
-func (s *Shaper) Stands(ctx context.Context, vm model.VMID, mac model.MAC) (model.Rate, error) {
+func (s *Shaper) InForce(ctx context.Context, vm model.VMID, mac model.MAC) (model.Rate, error) {
 	text, err := s.script(ctx, channelKey{vm, mac}, "show", "", "")
 	if errors.Is(err, errNoMaster) {
 		return model.Rate{}, nil

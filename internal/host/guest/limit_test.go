@@ -215,12 +215,12 @@ func TestLimitLeavesForeignQdiscs(t *testing.T) {
 }
 
 // The limit of an earlier Shaper is read back.
-func TestLimitStands(t *testing.T) {
+func TestLimitInForce(t *testing.T) {
 	g := newRealGuest(t, 1)
 	g.shaper.lease = time.Second
 	stands := func(mac model.MAC, want model.Rate) {
 		t.Helper()
-		if got, err := g.shaper.Stands(within(t, patience), vm, mac); err != nil || got != want {
+		if got, err := g.shaper.InForce(within(t, patience), vm, mac); err != nil || got != want {
 			t.Errorf("stands %+v, %v; want %+v", got, err, want)
 		}
 	}

@@ -83,7 +83,7 @@ func interfaces(devices *etree.Element) ([]model.NIC, error) {
 func behind(nics []model.NIC, alias, persistent string) *model.NIC {
 	for _, same := range []func(*model.NIC) bool{
 		func(n *model.NIC) bool { return persistent != "" && n.Alias == persistent },
-		func(n *model.NIC) bool { return model.VFAlias(n.MAC) == alias },
+		func(n *model.NIC) bool { return model.PassthroughAlias(n.MAC) == alias },
 	} {
 		for i := range nics {
 			if same(&nics[i]) {

@@ -243,7 +243,7 @@ func (f *fakeWorld) dom(n int) *libvirt.Domain {
 func (f *fakeWorld) attach(n int, vf model.PCIAddress) {
 	d := f.dom(n)
 	d.Hostdevs = append(d.Hostdevs, libvirt.Hostdev{
-		Alias: model.VFAlias(mac(n)), Address: vf, TeamingPersistent: "ua-net0",
+		Alias: model.PassthroughAlias(mac(n)), Address: vf, TeamingPersistent: "ua-net0",
 	})
 	f.open[vf] = model.Yes
 }

@@ -43,7 +43,7 @@ func owner(vf *model.VF, use vf.Use, held *libvirt.Hostdev, name string, pool Po
 func pairOf(nics []model.NIC, h *libvirt.Hostdev, vf model.MAC) int {
 	for _, same := range []func(*model.NIC) bool{
 		func(n *model.NIC) bool { return h.TeamingPersistent != "" && h.TeamingPersistent == n.Alias },
-		func(n *model.NIC) bool { return h.Alias == model.VFAlias(n.MAC) },
+		func(n *model.NIC) bool { return h.Alias == model.PassthroughAlias(n.MAC) },
 		func(n *model.NIC) bool { return !h.MAC.IsZero() && h.MAC == n.MAC },
 		func(n *model.NIC) bool { return !vf.IsZero() && vf == n.MAC },
 	} {
