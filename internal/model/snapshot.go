@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 )
@@ -298,6 +299,19 @@ type Traffic struct {
 
 // Gone reports whether no VM with that ID runs.
 func (s *Snapshot) Gone(id VMID) bool { return s.FindVM(id) == nil && !slices.Contains(s.Unread, id) }
+
+// NICs returns all NICs, with their VMs.
+func (s *Snapshot) NICs() iter.Seq2[*VM, *NIC] {
+	return func(yield func(*VM, *NIC) bool) {
+		for i := range s.VMs {
+			for k := range s.VMs[i].NICs {
+				if !yield(&s.VMs[i], &s.VMs[i].NICs[k]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // FindVM returns the VM with that ID, or nil.
 func (s *Snapshot) FindVM(id VMID) *VM {

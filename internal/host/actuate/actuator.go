@@ -42,13 +42,13 @@ func (a *Actuator) Do(ctx context.Context, s model.Step) error {
 // goneOrNot distinguishes a VM that is gone from one of its devices. Only libvirt's confirmation counts: a VM wrongly taken as gone would
 // lose what it still uses.
 func (a *Actuator) goneOrNot(ctx context.Context, vm model.VMID, err error) error {
-	switch _, looked := a.domain(ctx, vm); {
-	case looked == nil: // only one of its devices is gone
-		return fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must not say any more that the VM is
-	case errors.Is(looked, model.ErrGone):
+	switch _, failed := a.domain(ctx, vm); {
+	case failed == nil: // only one of its devices is gone
+		return fmt.Errorf("%w: %v", model.ErrPermanent, err) //nolint:errorlint // it must no longer say that the VM is gone
+	case errors.Is(failed, model.ErrGone):
 		return err
 	default:
-		return fmt.Errorf("%v; whether the VM is still there cannot be seen: %w", err, looked) //nolint:errorlint // nor here
+		return fmt.Errorf("%v; cannot tell whether the VM still exists: %w", err, failed) //nolint:errorlint // nor here
 	}
 }
 
@@ -75,12 +75,8 @@ func (a *Actuator) untilConnected(ctx context.Context, s model.Step) error {
 
 func (a *Actuator) do(ctx context.Context, s model.Step) error {
 	switch s.Kind {
-	case model.StepBindVFIO:
-		return a.bindVFIO(ctx, s)
-	case model.StepSetVF:
-		return a.setVF(ctx, s)
-	case model.StepSetMAC:
-		return a.setMAC(ctx, s)
+	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC:
+		return a.setUp(ctx, s)
 	case model.StepAttach:
 		return a.attach(ctx, s)
 	case model.StepWaitGuest:
@@ -88,7 +84,8 @@ func (a *Actuator) do(ctx context.Context, s model.Step) error {
 	case model.StepDetach:
 		return a.domains.Detach(ctx, s.Subject.VM, model.PassthroughAlias(s.Device.MAC))
 	case model.StepWaitGone:
-		return a.waitGone(ctx, s)
+		// Nothing has to be switched when the guest releases the VF: with the dual path open, the tap already receives its frames.
+		return a.domains.WaitGone(ctx, s.Subject.VM, model.PassthroughAlias(s.Device.MAC))
 	case model.StepClearVF:
 		return a.clearVF(ctx, s)
 	case model.StepClearPort:
@@ -145,7 +142,7 @@ func (a *Actuator) fromNIC(ctx context.Context, up uplink.Writer, s model.Step) 
 // announce tells switches where the MAC is. They learn it anyway from the guest's next frame, so a failure is no reason to undo a move.
 func (a *Actuator) announce(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if err := up.Announce(ctx, &s.Path); err != nil {
-		a.note(s, "switches were not told: "+err.Error())
+		a.note(s, "switches could not be told: "+err.Error())
 	}
 	return nil
 }

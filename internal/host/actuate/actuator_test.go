@@ -425,7 +425,7 @@ func TestNotes(t *testing.T) {
 		},
 		{model.StepAddSelf, "AddSelf", unix.ENOSPC, "no space left on device"},
 		{model.StepAddSelf, "AddSelf", unix.EOPNOTSUPP, "operation not supported"},
-		{model.StepAnnounce, "Announce", errors.New("no carrier"), "switches were not told: no carrier"},
+		{model.StepAnnounce, "Announce", errors.New("no carrier"), "switches could not be told: no carrier"},
 	} {
 		f := newFakeHost(1)
 		f.fail[c.fail] = c.err

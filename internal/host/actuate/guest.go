@@ -58,9 +58,3 @@ func (a *Actuator) whileThere(ctx context.Context, vm model.VMID, cancel context
 		}
 	}
 }
-
-// waitGone waits until the device is removed from the VM. Nothing has to be switched when the guest releases it: with the dual path open,
-// the tap is already receiving the guest's frames.
-func (a *Actuator) waitGone(ctx context.Context, s model.Step) error {
-	return a.domains.WaitGone(ctx, s.Subject.VM, model.PassthroughAlias(s.Device.MAC))
-}

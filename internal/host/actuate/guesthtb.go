@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -65,19 +66,15 @@ func (g *GuestHTB) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 // joined.
 func (g *GuestHTB) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
 	g.forget(snap)
-	var errs []error
+	var r results
 	for _, l := range batch {
 		one, cancel := context.WithTimeout(ctx, guestLimit)
 		err := g.one(one, snap, &l)
 		cancel()
-		if err != nil {
-			errs = append(errs, &model.LimitError{Key: l.LimitKey, Err: err})
-			continue
-		}
 		l.Rate = l.Tightest()
-		now = append(now, l)
+		r.add(l, err)
 	}
-	return now, errors.Join(errs...)
+	return r.now, errors.Join(r.errs...)
 }
 
 // standingAtMost is how many guests Standing asks concurrently.
@@ -90,24 +87,21 @@ func (g *GuestHTB) Standing(ctx context.Context, snap *model.Snapshot) ([]model.
 	var out []model.Limit
 	var work errgroup.Group
 	work.SetLimit(standingAtMost)
-	for i := range snap.VMs {
-		vm := &snap.VMs[i]
-		for k := range vm.NICs {
-			key := model.LimitKey{VM: vm.ID, NIC: vm.NICs[k].Alias, Path: model.PathVF, Dir: model.Tx}
-			if vm.State != model.VMRunning || g.Can(snap, key) == model.No {
-				continue
-			}
-			work.Go(func() error {
-				one, cancel := context.WithTimeout(ctx, guestLimit)
-				defer cancel()
-				if r, err := g.guests.InForce(one, vm.ID, vm.NICs[k].MAC); err == nil && !r.IsZero() {
-					mu.Lock()
-					defer mu.Unlock()
-					out = append(out, model.Limit{LimitKey: key, Contract: r})
-				}
-				return nil
-			})
+	for vm, nic := range snap.NICs() {
+		key := model.LimitKey{VM: vm.ID, NIC: nic.Alias, Path: model.PathVF, Dir: model.Tx}
+		if vm.State != model.VMRunning || g.Can(snap, key) == model.No {
+			continue
 		}
+		work.Go(func() error {
+			one, cancel := context.WithTimeout(ctx, guestLimit)
+			defer cancel()
+			if r, err := g.guests.InForce(one, vm.ID, nic.MAC); err == nil && !r.IsZero() {
+				mu.Lock()
+				defer mu.Unlock()
+				out = append(out, model.Limit{LimitKey: key, Contract: r})
+			}
+			return nil
+		})
 	}
 	_ = work.Wait() // none of them fails
 	slices.SortFunc(out, func(a, b model.Limit) int { return model.CompareKeys(a.LimitKey, b.LimitKey) })
@@ -152,9 +146,5 @@ func (g *GuestHTB) forget(snap *model.Snapshot) {
 	g.guests.Forget(there)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for key := range g.set {
-		if !there(key.VM) {
-			delete(g.set, key)
-		}
-	}
+	maps.DeleteFunc(g.set, func(key model.LimitKey, _ bool) bool { return !there(key.VM) })
 }

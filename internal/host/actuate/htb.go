@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,6 @@ import (
 // Shapers manages HTB trees and directs taps to them.
 type Shapers interface {
 	Taps
-	TapPolicies(ctx context.Context) ([]tap.Policy, error)
 	Shapable(ctx context.Context, tap string, index int) (bool, error)
 	SetLocalMACs(ctx context.Context, macs []model.MAC) error
 	SetShaper(ctx context.Context, want htb.Shaper) (htb.Shaper, error)
@@ -100,29 +100,31 @@ func (h *HTB) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 func (h *HTB) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var errs []error
+	var r results
+	h.dropGone(snap)
+	byPF := map[string]map[model.LimitKey]model.Limit{}
 	for _, limit := range batch {
 		if limit.Path != model.PathVirtio || limit.Dir != model.Tx {
-			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: errors.New("an HTB tree limits what VMs send on the virtio path alone")})
+			r.add(limit, errors.New("an HTB tree only limits what VMs send on the virtio path"))
+			continue
 		}
+		h.note(limit)
+		pf := pfOf(snap, limit.LimitKey)
+		if byPF[pf] == nil {
+			byPF[pf] = map[model.LimitKey]model.Limit{}
+		}
+		byPF[pf][limit.LimitKey] = limit
 	}
-	for _, pf := range h.note(snap, batch) {
-		asked := map[model.LimitKey]model.Limit{}
-		for _, limit := range batch {
-			if limit.Path == model.PathVirtio && limit.Dir == model.Tx && pfOf(snap, limit.LimitKey) == pf {
-				asked[limit.LimitKey] = limit
-			}
-		}
-		stands, failed := h.applyTo(ctx, snap, pf, asked)
-		now, errs = append(now, stands...), append(errs, failed...)
+	for _, pf := range slices.Sorted(maps.Keys(byPF)) {
+		h.applyTo(ctx, snap, pf, byPF[pf], &r)
 	}
 	if !h.swept && time.Since(h.made) > model.LimitLease {
 		if err := h.sweep(ctx); err == nil {
 			h.swept = true
 		}
 	}
-	slices.SortFunc(now, func(a, b model.Limit) int { return model.CompareKeys(a.LimitKey, b.LimitKey) })
-	return now, errors.Join(errs...)
+	slices.SortFunc(r.now, func(a, b model.Limit) int { return model.CompareKeys(a.LimitKey, b.LimitKey) })
+	return r.now, errors.Join(r.errs...)
 }
 
 // pfOf returns the name of the PF whose tree a Limit concerns, "" if there is none.
@@ -138,34 +140,24 @@ func pfOf(snap *model.Snapshot, key model.LimitKey) string {
 	return ""
 }
 
-// note records the requested Limits, drops those of NICs that are gone, and returns the PFs whose trees are concerned.
-func (h *HTB) note(snap *model.Snapshot, batch []model.Limit) (pfs []string) {
-	for key := range h.limits {
-		if tapOf(snap, key) == nil {
-			delete(h.limits, key)
-		}
+// dropGone drops the Limits of NICs that are gone.
+func (h *HTB) dropGone(snap *model.Snapshot) {
+	maps.DeleteFunc(h.limits, func(key model.LimitKey, _ model.Limit) bool { return tapOf(snap, key) == nil })
+}
+
+// note records a requested Limit of a tap.
+func (h *HTB) note(limit model.Limit) {
+	switch {
+	case limit.VM == "":
+	case limit.Lifts():
+		delete(h.limits, limit.LimitKey)
+	default:
+		h.limits[limit.LimitKey] = limit
 	}
-	for _, limit := range batch {
-		if limit.Path != model.PathVirtio || limit.Dir != model.Tx {
-			continue
-		}
-		pf := pfOf(snap, limit.LimitKey)
-		pfs = append(pfs, pf)
-		switch {
-		case limit.VM != "" && limit.Lifts():
-			delete(h.limits, limit.LimitKey)
-		case limit.VM != "":
-			h.limits[limit.LimitKey] = limit
-		}
-	}
-	slices.Sort(pfs)
-	return slices.Compact(pfs)
 }
 
 // applyTo sets the requested Limits of one PF.
-func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, asked map[model.LimitKey]model.Limit) (now []model.Limit,
-	errs []error,
-) {
+func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, asked map[model.LimitKey]model.Limit, r *results) {
 	key := model.LimitKey{PF: name, Path: model.PathVirtio, Dir: model.Tx}
 	root, whole := asked[key]
 	delete(asked, key)
@@ -173,13 +165,11 @@ func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, as
 	t := h.trees[name]
 	switch {
 	case whole && (root.Lifts() || pf == nil):
-		if err := h.removeTree(ctx, name, t, pf); err != nil {
-			errs = append(errs, &model.LimitError{Key: key, Err: err})
-		} else if pf == nil && !root.Lifts() {
-			errs = append(errs, &model.LimitError{Key: key, Err: fmt.Errorf("there is no PF %s: %w", name, model.ErrGone)})
-		} else {
-			now = append(now, root)
+		err := h.removeTree(ctx, name, t, pf)
+		if err == nil && !root.Lifts() {
+			err = fmt.Errorf("there is no PF %s: %w", name, model.ErrGone)
 		}
+		r.add(root, err)
 		t = nil
 	case whole && t == nil:
 		t = &tree{root: root, pf: pf.Index}
@@ -188,42 +178,30 @@ func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, as
 		t.root, t.pf = root, pf.Index
 	}
 	if t == nil || pf == nil {
-		stands, failed := h.police(ctx, snap, asked)
-		return append(now, stands...), append(errs, failed...)
+		h.police(ctx, snap, asked, r)
+		return
 	}
-	stands, failed := h.setTree(ctx, snap, pf, t, asked, whole)
-	return append(now, stands...), append(errs, failed...)
+	h.setTree(ctx, snap, pf, t, asked, whole, r)
 }
 
 // police limits taps that are in no tree.
-func (h *HTB) police(ctx context.Context, snap *model.Snapshot, asked map[model.LimitKey]model.Limit) (now []model.Limit, errs []error) {
+func (h *HTB) police(ctx context.Context, snap *model.Snapshot, asked map[model.LimitKey]model.Limit, r *results) {
 	for key, limit := range asked {
-		nic := tapOf(snap, key)
-		if nic == nil {
-			if !limit.Lifts() {
-				errs = append(errs, &model.LimitError{
-					Key: key,
-					Err: fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", key.NIC, key.VM, model.ErrGone),
-				})
-			} else {
-				now = append(now, limit)
-			}
-			continue
+		err := fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", key.NIC, key.VM, model.ErrGone)
+		now := limit
+		if nic := tapOf(snap, key); nic != nil {
+			now, err = h.lead(ctx, &member{nic: nic, limit: limit}, 0, limit.Bits)
 		}
-		m := member{key: key, nic: nic, limit: limit}
-		l, err := h.lead(ctx, &m, 0, limit.Bits)
-		if err != nil && (!limit.Lifts() || !errors.Is(err, model.ErrGone)) {
-			errs = append(errs, &model.LimitError{Key: key, Err: err})
-			continue
+		if limit.Lifts() && errors.Is(err, model.ErrGone) {
+			err = nil // the limit went with its tap
 		}
-		now = append(now, l)
+		r.add(now, err)
 	}
-	return now, errs
 }
 
 // lead directs a member's frames to its class in the tree of device, or polices them if device is 0, and renews the lease.
 func (h *HTB) lead(ctx context.Context, m *member, device int, bits uint64) (model.Limit, error) {
-	stands, err := updateTap(ctx, h.kernel, m.nic, m.key.VM, func(p *tap.Policy) {
+	set, err := updateTap(ctx, h.kernel, m.nic, m.limit.VM, func(p *tap.Policy) {
 		p.Tx = tap.PathRates{Now: model.Rate{Bits: bits, Packets: m.limit.Packets}, Contract: m.limit.Contract}
 		p.Shaper, p.Class = device, 0
 		if device != 0 {
@@ -231,7 +209,7 @@ func (h *HTB) lead(ctx context.Context, m *member, device int, bits uint64) (mod
 		}
 	})
 	now := m.limit
-	now.Rate, now.Contract = stands.Tx.Now, stands.Tx.Contract
+	now.Rate, now.Contract = set.Tx.Now, set.Tx.Contract
 	if device != 0 {
 		now.Bits = m.limit.Bits // its ceiling in the tree
 	}
@@ -239,53 +217,41 @@ func (h *HTB) lead(ctx context.Context, m *member, device int, bits uint64) (mod
 }
 
 // setTree updates a PF's tree and directs the requested taps to it, or all of them.
-func (h *HTB) setTree(ctx context.Context, snap *model.Snapshot, pf *model.PF, t *tree, asked map[model.LimitKey]model.Limit,
-	all bool,
-) (now []model.Limit, errs []error) {
+func (h *HTB) setTree(ctx context.Context, snap *model.Snapshot, pf *model.PF, t *tree, asked map[model.LimitKey]model.Limit, all bool,
+	r *results,
+) {
 	taps := members(snap, pf, &t.root, h.limits)
 	if all {
 		t.findUnshapable(ctx, h.kernel, taps)
 	}
-	want := t.shaper(pf, taps)
-	stands, err := h.kernel.SetShaper(ctx, want)
+	set, err := h.kernel.SetShaper(ctx, t.shaper(pf, taps))
 	if errors.Is(err, htb.ErrNoShapers) {
 		h.unable.Store(&err) // from now on Can returns No, and other enforcers are asked
 	}
 	if all {
-		err = errors.Join(err, h.tellLocal(ctx, snap), h.release(ctx, t, taps))
-		if err != nil {
-			errs = append(errs, &model.LimitError{Key: t.root.LimitKey, Err: err})
-		} else {
-			root := t.root
-			root.Rate = model.Rate{Bits: stands.Rate + t.outside(taps)}
-			now = append(now, root)
-		}
+		root := t.root
+		root.Rate = model.Rate{Bits: set.Rate + t.outside(taps)}
+		r.add(root, errors.Join(err, h.tellLocal(ctx, snap), h.release(ctx, t, taps)))
 	}
 	for i := range taps {
 		m := &taps[i]
-		_, wanted := asked[m.key]
+		_, wanted := asked[m.limit.LimitKey]
 		if !wanted && !all {
 			continue
 		}
-		l, err := h.join(ctx, t, m, &stands)
-		switch {
-		case !wanted:
-		case err != nil:
-			errs = append(errs, &model.LimitError{Key: m.key, Err: err})
-		default:
-			now = append(now, l)
+		if l, err := h.join(ctx, t, m, &set); wanted {
+			r.add(l, err)
 		}
 	}
-	return now, errs
 }
 
 // join directs a member to its class if that exists, and polices it otherwise.
-func (h *HTB) join(ctx context.Context, t *tree, m *member, stands *htb.Shaper) (model.Limit, error) {
-	class := stands.Class(m.class.ID)
+func (h *HTB) join(ctx context.Context, t *tree, m *member, set *htb.Shaper) (model.Limit, error) {
+	class := set.Class(m.class.ID)
 	if t.polices(m) || class == nil {
 		return h.lead(ctx, m, 0, m.alone)
 	}
-	l, err := h.lead(ctx, m, stands.Device, 0)
+	l, err := h.lead(ctx, m, set.Device, 0)
 	l.Guarantee = min(l.Guarantee, class.Rate)
 	return l, err
 }
@@ -370,18 +336,15 @@ func (h *HTB) removeTree(ctx context.Context, name string, t *tree, pf *model.PF
 	return h.kernel.RemoveShaper(ctx, index)
 }
 
-// tellLocal sets the MACs whose frames bypass the trees: those of VMs on virtio in the same bridge. The filter cannot tell which bridge a
-// frame is in, so if several bridges have trees, all frames go through them.
+// tellLocal sets the MACs whose frames bypass the trees: those of VMs on virtio on the same switch. The filter cannot tell which switch
+// a frame is in, so if several have trees, all frames go through them.
 func (h *HTB) tellLocal(ctx context.Context, snap *model.Snapshot) error {
 	var macs []model.MAC
 	networks := map[string]bool{}
-	for i := range snap.VMs {
-		for k := range snap.VMs[i].NICs {
-			n := &snap.VMs[i].NICs[k]
-			if pf := snap.VirtioPF(n); n.TapIndex != 0 && n.VF == model.NoVF && pf != nil && h.trees[pf.Name] != nil {
-				networks[n.Network] = true
-				macs = append(macs, n.MAC)
-			}
+	for _, n := range snap.NICs() {
+		if pf := snap.VirtioPF(n); n.TapIndex != 0 && n.VF == model.NoVF && pf != nil && h.trees[pf.Name] != nil {
+			networks[n.Network] = true
+			macs = append(macs, n.MAC)
 		}
 	}
 	if len(networks) > 1 {
@@ -406,8 +369,8 @@ func (h *HTB) Sweep(ctx context.Context, _ *model.Snapshot) error {
 }
 
 func (h *HTB) sweep(ctx context.Context) error {
-	stand, err := h.kernel.Shapers(ctx)
-	if err != nil || len(stand) == 0 {
+	found, err := h.kernel.Shapers(ctx)
+	if err != nil || len(found) == 0 {
 		return err
 	}
 	policies, err := h.kernel.TapPolicies(ctx)
@@ -419,7 +382,7 @@ func (h *HTB) sweep(ctx context.Context) error {
 		used[t.pf] = true
 	}
 	var errs []error
-	for _, s := range stand {
+	for _, s := range found {
 		leads := func(p tap.Policy) bool { return p.Shaper == s.Device && p.Leased && p.Detached == model.No }
 		if !used[s.PF] && !slices.ContainsFunc(policies, leads) {
 			errs = append(errs, h.kernel.RemoveShaper(ctx, s.PF))

@@ -10,9 +10,8 @@ import (
 
 // member is a tap that sends through a PF's tree.
 type member struct {
-	key   model.LimitKey
 	nic   *model.NIC
-	limit model.Limit // zero except for the key: no limit
+	limit model.Limit // zero except for its key: no limit
 	class htb.ShaperClass
 	alone uint64 // bits/s that it may send outside of the tree without taking from the guarantees of others
 }
@@ -34,18 +33,14 @@ const (
 // members returns the taps that reach the wire through the PF, sorted by ifindex, with the class of each.
 func members(snap *model.Snapshot, pf *model.PF, root *model.Limit, limits map[model.LimitKey]model.Limit) []member {
 	var all []member
-	for i := range snap.VMs {
-		vm := &snap.VMs[i]
-		for k := range vm.NICs {
-			n := &vm.NICs[k]
-			if n.TapIndex == 0 || n.VirtualPF != "" || snap.VirtioPF(n) != pf {
-				continue
-			}
-			key := model.LimitKey{VM: vm.ID, NIC: n.Alias, Path: model.PathVirtio, Dir: model.Tx}
-			m := member{key: key, nic: n, limit: limits[key]}
-			m.limit.LimitKey = key
-			all = append(all, m)
+	for vm, n := range snap.NICs() {
+		if n.TapIndex == 0 || n.VirtualPF != "" || snap.VirtioPF(n) != pf {
+			continue
 		}
+		key := model.LimitKey{VM: vm.ID, NIC: n.Alias, Path: model.PathVirtio, Dir: model.Tx}
+		m := member{nic: n, limit: limits[key]}
+		m.limit.LimitKey = key
+		all = append(all, m)
 	}
 	slices.SortFunc(all, func(a, b member) int { return cmp.Compare(a.nic.TapIndex, b.nic.TapIndex) })
 	number(all)

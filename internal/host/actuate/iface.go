@@ -10,32 +10,17 @@ import (
 	"sluice/internal/model"
 )
 
-// VFs changes virtual functions.
-type VFs interface {
+// Kernel is everything that an Actuator uses of the kernel.
+type Kernel interface {
 	BindVFIO(ctx context.Context, addr model.PCIAddress) error
 	SetVF(ctx context.Context, pf string, idx int, s vf.Settings) (note string, err error)
 	SetVFRates(ctx context.Context, pf string, idx int, want vf.Rates) (vf.Rates, error)
 	SetVFMAC(ctx context.Context, pf string, idx int, mac model.MAC) error
 	ClearVF(ctx context.Context, pf string, idx int) (note string, err error)
-}
-
-// Cleaner removes what Sluice set on taps: limits, policies and switch ports.
-type Cleaner interface {
-	RemoveTap(ctx context.Context, tap string) error
-	RemoveSwitchPort(ctx context.Context, tap string) error
-}
-
-// Observer reads the state that matters before and during a change.
-type Observer interface {
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
 	WaitDriver(ctx context.Context, addr model.PCIAddress, open bool) error
-}
-
-// Kernel is everything that an Actuator uses of the kernel.
-type Kernel interface {
-	VFs
-	Cleaner
-	Observer
+	RemoveTap(ctx context.Context, tap string) error // its limits
+	RemoveSwitchPort(ctx context.Context, tap string) error
 }
 
 // Uplinks finds the Writer that changes where frames go.

@@ -50,22 +50,33 @@ func (l *Limits) Can(snap *model.Snapshot, key model.LimitKey) model.Tri {
 func (l *Limits) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
 	all, err := l.a.domains.Domains(ctx)
 	if err != nil {
-		err = fmt.Errorf("see who has the VFs to limit: %w", err)
+		err = fmt.Errorf("find the holders of the VFs to limit: %w", err)
 	}
-	var errs []error
+	var r results
 	for _, limit := range batch {
 		failed := err
 		var rates vf.Rates
 		if failed == nil {
 			rates, failed = l.apply(ctx, snap, all, limit)
 		}
-		if failed != nil {
-			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: failed})
-			continue
-		}
-		now = append(now, model.Limit{LimitKey: limit.LimitKey, Rate: model.Rate{Bits: rates.Max}, Guarantee: rates.Min})
+		r.add(model.Limit{LimitKey: limit.LimitKey, Rate: model.Rate{Bits: rates.Max}, Guarantee: rates.Min}, failed)
 	}
-	return now, errors.Join(errs...)
+	return r.now, errors.Join(r.errs...)
+}
+
+// results collects which Limits of a batch are in force, and why the others are not.
+type results struct {
+	now  []model.Limit
+	errs []error
+}
+
+// add adds a Limit, or its failure.
+func (r *results) add(l model.Limit, failed error) {
+	if failed != nil {
+		r.errs = append(r.errs, &model.LimitError{Key: l.LimitKey, Err: failed})
+		return
+	}
+	r.now = append(r.now, l)
 }
 
 func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.Domain, limit model.Limit) (none vf.Rates, err error) {
@@ -74,7 +85,7 @@ func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.
 		return none, fmt.Errorf("limit NIC %s of VM %s: it has no VF", limit.NIC, limit.VM)
 	}
 	if d, h := holderOf(all, held.Address); h == nil || d.ID != limit.VM || h.Alias != model.PassthroughAlias(nic.MAC) {
-		return none, fmt.Errorf("limit VF %s: VM %s does not have it any more", held.ID, limit.VM)
+		return none, fmt.Errorf("limit VF %s: VM %s no longer has it", held.ID, limit.VM)
 	}
 	want := vf.Rates{Max: limit.Tightest().Bits}
 	if snap.FindPF(held.ID.PF).Caps.MinTxRate == model.Yes {

@@ -74,17 +74,13 @@ func tapOf(snap *model.Snapshot, key model.LimitKey) *model.NIC {
 // Apply sets the Limits and renews the leases of their taps. It returns what the kernel then has. A failure does not stop the rest; the
 // errors are joined.
 func (p *Police) Apply(ctx context.Context, snap *model.Snapshot, batch []model.Limit) (now []model.Limit, err error) {
-	var errs []error
+	var r results
 	for _, limit := range batch {
 		rates, err := p.apply(ctx, tapOf(snap, limit.LimitKey), &limit)
-		if err != nil {
-			errs = append(errs, &model.LimitError{Key: limit.LimitKey, Err: err})
-			continue
-		}
 		limit.Rate, limit.Contract = rates.Now, rates.Contract
-		now = append(now, limit)
+		r.add(limit, err)
 	}
-	return now, errors.Join(errs...)
+	return r.now, errors.Join(r.errs...)
 }
 
 func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) (tap.PathRates, error) {
@@ -92,7 +88,7 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 	case p.unable != nil:
 		return tap.PathRates{}, p.unable
 	case limit.Path != model.PathVirtio || limit.VM == "":
-		return tap.PathRates{}, fmt.Errorf("limit the %s path of %q: only what goes through the tap of a VM can be dropped there", limit.Path,
+		return tap.PathRates{}, fmt.Errorf("limit the %s path of %q: only frames through the tap of a VM can be dropped there", limit.Path,
 			limit.VM)
 	case nic == nil && lifts(limit):
 		return tap.PathRates{}, nil // the limit went with its tap
@@ -105,7 +101,7 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 		}
 		return &t.Tx
 	}
-	stands, err := updateTap(ctx, p.taps, nic, limit.VM, func(t *tap.Policy) {
+	now, err := updateTap(ctx, p.taps, nic, limit.VM, func(t *tap.Policy) {
 		*rates(t) = tap.PathRates{Now: limit.Rate, Contract: limit.Contract}
 		if limit.Dir == model.Tx { // policed traffic goes through no tree
 			t.Shaper, t.Class = 0, 0
@@ -117,18 +113,18 @@ func (p *Police) apply(ctx context.Context, nic *model.NIC, limit *model.Limit) 
 	case err != nil:
 		return tap.PathRates{}, err
 	}
-	return *rates(&stands), nil
+	return *rates(&now), nil
 }
 
-// updateTap changes the policy of a VM's tap, and none if the tap is another VM's by now.
+// updateTap changes the policy of a VM's tap, unless the tap belongs to another VM by now.
 func updateTap(ctx context.Context, taps Taps, nic *model.NIC, vm model.VMID, edit func(*tap.Policy)) (tap.Policy, error) {
-	stands, err := taps.UpdateTap(ctx, nic.Tap, edit)
-	if err == nil && stands.Index != 0 && nic.TapIndex != 0 && stands.Index != nic.TapIndex {
+	now, err := taps.UpdateTap(ctx, nic.Tap, edit)
+	if err == nil && now.Index != 0 && nic.TapIndex != 0 && now.Index != nic.TapIndex {
 		// Since the Snapshot the VM has stopped, and another one's tap has that name.
-		err = fmt.Errorf("limit tap %s: VM %s does not have it any more: %w", nic.Tap, vm, model.ErrGone)
-		return stands, errors.Join(err, taps.RemoveTap(ctx, nic.Tap))
+		err = fmt.Errorf("limit tap %s: VM %s no longer has it: %w", nic.Tap, vm, model.ErrGone)
+		return now, errors.Join(err, taps.RemoveTap(ctx, nic.Tap))
 	}
-	return stands, err
+	return now, err
 }
 
 // lifts reports whether nothing is limited: a policer ignores guarantees.
@@ -136,7 +132,7 @@ func lifts(l *model.Limit) bool { return l.IsZero() && l.Contract.IsZero() }
 
 // Standing returns the limits in force on the taps of the Snapshot, whichever process set them, including taps directed to a tree. It
 // changes nothing.
-func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []model.Limit, err error) {
+func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (found []model.Limit, err error) {
 	if p.unable != nil {
 		return nil, nil
 	}
@@ -160,20 +156,18 @@ func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (stand []mo
 				l.Guarantee = 1 // it has a guarantee, or others in its tree have
 			}
 			if !l.Lifts() {
-				stand = append(stand, l)
+				found = append(found, l)
 			}
 		}
 	}
-	return stand, nil
+	return found, nil
 }
 
 // owners maps taps to the NICs of the Snapshot.
 func owners(snap *model.Snapshot) map[string]model.NICID {
 	whose := map[string]model.NICID{}
-	for i := range snap.VMs {
-		for k := range snap.VMs[i].NICs {
-			whose[snap.VMs[i].NICs[k].Tap] = model.NICID{VM: snap.VMs[i].ID, NIC: snap.VMs[i].NICs[k].Alias}
-		}
+	for vm, nic := range snap.NICs() {
+		whose[nic.Tap] = model.NICID{VM: vm.ID, NIC: nic.Alias}
 	}
 	return whose
 }

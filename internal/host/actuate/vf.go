@@ -11,29 +11,20 @@ import (
 	"sluice/internal/model"
 )
 
-func (a *Actuator) bindVFIO(ctx context.Context, s model.Step) error {
+// setUp configures a VF for its VM.
+func (a *Actuator) setUp(ctx context.Context, s model.Step) error {
 	if err := a.unclaimed(ctx, s.Subject.VM, s.VF.Address, s.VF.MAC); err != nil {
 		return err
 	}
-	return a.kernel.BindVFIO(ctx, s.VF.Address)
-}
-
-func (a *Actuator) setVF(ctx context.Context, s model.Step) error {
-	if err := a.unclaimed(ctx, s.Subject.VM, s.VF.Address, s.VF.MAC); err != nil {
-		return err
+	switch s.Kind {
+	case model.StepBindVFIO:
+		return a.kernel.BindVFIO(ctx, s.VF.Address)
+	case model.StepSetMAC:
+		return a.kernel.SetVFMAC(ctx, s.VF.ID.PF, s.VF.ID.Index, s.VF.MAC)
 	}
-	note, err := a.kernel.SetVF(ctx, s.VF.ID.PF, s.VF.ID.Index, vf.Settings{
-		VLAN: s.VF.VLAN, SpoofCheck: true, Trust: false, MaxTxRate: s.VF.MaxTxRate,
-	})
+	note, err := a.kernel.SetVF(ctx, s.VF.ID.PF, s.VF.ID.Index, vf.Settings{VLAN: s.VF.VLAN, SpoofCheck: true, MaxTxRate: s.VF.MaxTxRate})
 	a.note(s, note)
 	return err
-}
-
-func (a *Actuator) setMAC(ctx context.Context, s model.Step) error {
-	if err := a.unclaimed(ctx, s.Subject.VM, s.VF.Address, s.VF.MAC); err != nil {
-		return err
-	}
-	return a.kernel.SetVFMAC(ctx, s.VF.ID.PF, s.VF.ID.Index, s.VF.MAC)
 }
 
 // clearVF resets a VF. No domain may have it: a guest that still has it would receive nothing, and its failover would not notice. It is not

@@ -56,12 +56,10 @@ func (a Applied) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 
 // addDualPath adds a dual path to its NIC, or to the list of the Snapshot if no NIC has its tap and MAC.
 func addDualPath(snap *model.Snapshot, d *model.DualPath) {
-	for i := range snap.VMs {
-		for k := range snap.VMs[i].NICs {
-			if n := &snap.VMs[i].NICs[k]; d.Detached != model.Yes && n.Tap == d.Tap && n.MAC == d.MAC {
-				n.DualPath = true
-				return
-			}
+	for _, n := range snap.NICs() {
+		if d.Detached != model.Yes && n.Tap == d.Tap && n.MAC == d.MAC {
+			n.DualPath = true
+			return
 		}
 	}
 	snap.DualPaths = append(snap.DualPaths, *d)
@@ -74,11 +72,8 @@ func addPorts(snap *model.Snapshot, ports []model.SwitchPortState) {
 		return
 	}
 	functions := map[string]bool{}
-	for i := range snap.VMs {
-		for k := range snap.VMs[i].NICs {
-			n := &snap.VMs[i].NICs[k]
-			functions[n.Tap] = functions[n.Tap] || n.VirtualPF != ""
-		}
+	for _, n := range snap.NICs() {
+		functions[n.Tap] = functions[n.Tap] || n.VirtualPF != ""
 	}
 	for i := range ports {
 		if p := &ports[i]; !functions[p.Tap] {
@@ -93,10 +88,8 @@ func addLimited(snap *model.Snapshot, taps []tap.Policy) {
 		return
 	}
 	owned := map[string]bool{}
-	for i := range snap.VMs {
-		for k := range snap.VMs[i].NICs {
-			owned[snap.VMs[i].NICs[k].Tap] = true
-		}
+	for _, n := range snap.NICs() {
+		owned[n.Tap] = true
 	}
 	for i := range taps {
 		if t := &taps[i]; t.Detached == model.Yes || !owned[t.Tap] {

@@ -77,21 +77,17 @@ func NewCounters(r CounterReader) *Counters {
 func (c *Counters) Follow(s *model.Snapshot) {
 	w := &whose{taps: make(map[int]model.NICID, len(s.VMs))}
 	place := map[string]int{}
-	for i := range s.VMs {
-		vm := &s.VMs[i]
-		for k := range vm.NICs {
-			n := &vm.NICs[k]
-			id := model.NICID{VM: vm.ID, NIC: n.Alias}
-			if n.TapIndex > 0 {
-				w.taps[n.TapIndex] = id
-			}
-			switch pf := s.FindPF(n.VF.PF); {
-			case pf == nil:
-			case countsVFs(pf, n):
-				w.pf(place, pf).nics[n.VF.Index] = id
-			case !slices.ContainsFunc(w.ports, func(p whosePF) bool { return p.index == pf.Index }):
-				w.ports = append(w.ports, whosePF{name: pf.Name, index: pf.Index})
-			}
+	for vm, n := range s.NICs() {
+		id := model.NICID{VM: vm.ID, NIC: n.Alias}
+		if n.TapIndex > 0 {
+			w.taps[n.TapIndex] = id
+		}
+		switch pf := s.FindPF(n.VF.PF); {
+		case pf == nil:
+		case countsVFs(pf, n):
+			w.pf(place, pf).nics[n.VF.Index] = id
+		case !slices.ContainsFunc(w.ports, func(p whosePF) bool { return p.index == pf.Index }):
+			w.ports = append(w.ports, whosePF{name: pf.Name, index: pf.Index})
 		}
 	}
 	c.whose.Store(w)

@@ -12,14 +12,10 @@ import (
 	"sluice/internal/model"
 )
 
-// Links reads the host's interfaces and reports changes to them.
-type Links interface {
+// Kernel is everything that a Source reads from the kernel.
+type Kernel interface {
 	Links(ctx context.Context) ([]netdev.Link, error)
-	Watch(ctx context.Context) (<-chan struct{}, error)
-}
-
-// VFs reads PFs and the state of their VFs.
-type VFs interface {
+	Watch(ctx context.Context) (<-chan struct{}, error) // changes of links and forwarding entries
 	PFs(ctx context.Context) ([]vf.PFInfo, error)
 	VFCounters(ctx context.Context, pf string) (map[int]netdev.Counters, error)
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
@@ -35,12 +31,6 @@ type Uplinks interface {
 	Tap(links *uplink.Links, tap *netdev.Link) (uplink.Port, bool)
 	Routes(ctx context.Context) ([]model.Route, error)
 	Watch(ctx context.Context) ([]<-chan struct{}, error)
-}
-
-// Kernel is everything that a Source reads from the kernel.
-type Kernel interface {
-	Links
-	VFs
 }
 
 // Domains reads the virtual machines. Its method Domains must be very cheap because every Snapshot calls it; Problems is called only with

@@ -58,7 +58,7 @@ func read(ctx context.Context, k Kernel, up Uplinks, held map[model.PCIAddress]h
 
 // readOpen finds the VFs of the pool that are open although no domain holds them. If that cannot be read it stays unknown. VFs that are
 // held are checked at every Snapshot; see inGuest.
-func (inv *inventory) readOpen(ctx context.Context, k VFs, held map[model.PCIAddress]holder, pool Pool, old *inventory) {
+func (inv *inventory) readOpen(ctx context.Context, k Kernel, held map[model.PCIAddress]holder, pool Pool, old *inventory) {
 	inv.held = make(map[model.PCIAddress]bool, len(held))
 	inv.foreign, inv.seen = map[model.PCIAddress]time.Time{}, map[model.PCIAddress]bool{}
 	for i := range inv.pfs {
@@ -94,7 +94,7 @@ func cannotTell(vf model.VFID, err error) model.Problem {
 
 // inGuest finds which of the VFs held by domains are open in their guests. The state changes within microseconds of the guest's action, and
 // a guest that releases its VF receives no frames until the host knows.
-func (inv *inventory) inGuest(ctx context.Context, k VFs, held map[model.PCIAddress]holder) (map[model.PCIAddress]model.Tri,
+func (inv *inventory) inGuest(ctx context.Context, k Kernel, held map[model.PCIAddress]holder) (map[model.PCIAddress]model.Tri,
 	[]model.Problem,
 ) {
 	open := make(map[model.PCIAddress]model.Tri, len(held))

@@ -75,10 +75,8 @@ func (j *joiner) join(w world) *model.Snapshot {
 // strays adds the routes to VFs of managed PFs whose MAC belongs to no NIC.
 func (j *joiner) strays(s *model.Snapshot, inv *inventory) {
 	clear(j.nics)
-	for i := range s.VMs {
-		for k := range s.VMs[i].NICs {
-			j.nics[s.VMs[i].NICs[k].MAC] = true // in any network: a NIC whose network is not known yet may be in this one
-		}
+	for _, n := range s.NICs() {
+		j.nics[n.MAC] = true // in any network: a NIC whose network is not known yet may be in this one
 	}
 	for at, routes := range inv.routes {
 		if j.nics[at.mac] {
@@ -159,7 +157,7 @@ func (j *joiner) pf(pf *model.PF, uses []vf.Use, vms []model.VM, w world) {
 	}
 }
 
-// label sets the network of a PF that the config assigns. Frames for its VFs still come only from the bridge that the PF is a port of.
+// label sets the network of a PF that the config assigns. Frames for its VFs still come only from the switch that the PF is a port of.
 func label(pf *model.PF, network string) {
 	pf.Network = network
 	if up := &pf.Uplink; up.Why == "" && up.Switch != "" && up.Switch != network {

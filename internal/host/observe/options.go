@@ -15,7 +15,7 @@ type Pool map[string]PoolPF
 type PoolPF struct {
 	All     bool   // every VF of the PF
 	VFs     []int  // otherwise these indices
-	Network string // "": that of the bridge that the PF is a port of
+	Network string // "": that of the switch that the PF is a port of
 	Speed   uint64 // of its link, bits/s, if the kernel does not know it or the link carries less; 0: as the kernel reports
 	NoRates bool   // do not limit its VFs by max_tx_rate, whatever the driver supports
 }
