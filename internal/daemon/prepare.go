@@ -16,7 +16,6 @@ import (
 	"sluice/api/v1"
 	"sluice/internal/control/doctor"
 	"sluice/internal/host/libvirt"
-	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/prepare"
 	"sluice/internal/model"
 )
@@ -29,7 +28,7 @@ type preparer struct {
 		Switches(ctx context.Context) (map[string]string, error)
 	}
 	uplinks interface {
-		Connection(ctx context.Context, name string) (domxml.Connection, error)
+		Connection(ctx context.Context, name string) (model.TapConnection, error)
 	}
 	rules func() model.Rules
 	look  func(ctx context.Context) (*model.Snapshot, error) // nil, nil: no Snapshot yet
@@ -42,8 +41,8 @@ type preparing struct {
 	rules    model.Rules
 	snap     *model.Snapshot
 	nets     map[string]bool
-	connect  []domxml.Connection // to nets
-	switches map[string]string   // of libvirt's networks
+	connect  []model.TapConnection // to nets
+	switches map[string]string     // of libvirt's networks
 	vfs      map[model.PCIAddress]bool
 }
 

@@ -44,6 +44,12 @@ func Problems(list []Problem) (n int) {
 	return n
 }
 
+// TapConnection is how libvirt connects a VM's tap to a switch.
+type TapConnection struct {
+	Switch      string // its name
+	VirtualPort string // the type of libvirt's <virtualport>, which any switch but a Linux bridge needs; "": none
+}
+
 // Route is where a switch is configured to send the frames for a MAC, for example by a static entry of a Linux bridge.
 type Route struct {
 	Network string `json:"network"` // the switch

@@ -17,12 +17,13 @@ const agentLimit = 5 * time.Second
 
 // Agent sends one command to the guest agent and returns its answer. The caller bounds it by ctx and limits the concurrent calls per
 // domain.
-func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte, error) {
+func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) (answer []byte, err error) {
+	defer func() { err = fail("ask the guest agent of", c.inv.subject(vm), err) }()
 	ctx, cancel := withDefault(ctx, agentLimit)
 	defer cancel()
 	s, err := c.session()
 	if err != nil {
-		return nil, fail("ask the guest agent of", c.inv.subject(vm), err)
+		return nil, err
 	}
 	out, err := onDomain(ctx, s.agents, vm, "guest agent", func(c *client, d lv.Domain) (lv.OptString, error) {
 		return c.QEMUDomainAgentCommand(d, string(command), agentTimeout(ctx), 0)
@@ -33,10 +34,7 @@ func (c *Conn) Agent(ctx context.Context, vm model.VMID, command []byte) ([]byte
 			err = gone
 		}
 	}
-	if err != nil {
-		return nil, fail("ask the guest agent of", c.inv.subject(vm), err)
-	}
-	return []byte(strings.Join(out, "")), nil // zero or one string
+	return []byte(strings.Join(out, "")), err // zero or one string
 }
 
 func withDefault(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {

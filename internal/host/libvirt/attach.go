@@ -13,18 +13,18 @@ import (
 
 // Attach hot-plugs a VF into a running domain (not into its stored definition). It succeeds if the alias is already attached with the same
 // address.
-func (c *Conn) Attach(ctx context.Context, vm model.VMID, spec HostdevSpec) error {
-	op := fmt.Sprintf("attach VF %s to", spec.Address)
+func (c *Conn) Attach(ctx context.Context, vm model.VMID, spec HostdevSpec) (err error) {
+	defer func() { err = fail(fmt.Sprintf("attach VF %s to", spec.Address), c.inv.subject(vm), err) }()
 	doc, err := spec.xml()
 	if err != nil {
-		return fail(op, c.inv.subject(vm), fmt.Errorf("%w: %w", model.ErrPermanent, err))
+		return fmt.Errorf("%w: %w", model.ErrPermanent, err)
 	}
 	s, err := c.session()
 	if err != nil {
-		return fail(op, c.inv.subject(vm), err)
+		return err
 	}
 	if err := c.attach(ctx, s, vm, spec, doc); err != nil {
-		return fail(op, c.inv.subject(vm), err)
+		return err
 	}
 	// The inventory must not lag behind a successful Attach: a VF that looks free while a guest has it would be cleaned up.
 	if _, err := c.fresh(ctx, s, vm); err != nil {

@@ -77,14 +77,8 @@ var ErrChanged = errors.New("its definition was changed meanwhile")
 
 // Redefine replaces a definition returned by Definitions, whether or not the domain runs. kept checks what libvirt stored; if it returns an
 // error, the old definition is restored.
-func (c *Conn) Redefine(ctx context.Context, old *Definition, changed string, kept func(doc string) error) error {
-	if err := c.redefine(ctx, old, changed, kept); err != nil {
-		return fail("define", old.Name, err)
-	}
-	return nil
-}
-
-func (c *Conn) redefine(ctx context.Context, old *Definition, changed string, kept func(doc string) error) error {
+func (c *Conn) Redefine(ctx context.Context, old *Definition, changed string, kept func(doc string) error) (err error) {
+	defer func() { err = fail("define", old.Name, err) }()
 	s, err := c.session()
 	if err != nil {
 		return err
@@ -96,7 +90,7 @@ func (c *Conn) redefine(ctx context.Context, old *Definition, changed string, ke
 	case err != nil:
 		return err
 	case now.xml != old.XML:
-		return fmt.Errorf("%w: %w: look at it again", model.ErrPermanent, ErrChanged)
+		return fmt.Errorf("%w: %w: read it again", model.ErrPermanent, ErrChanged)
 	}
 	if err := define(ctx, s, old.VM, changed); err != nil {
 		return err
@@ -111,10 +105,11 @@ func (c *Conn) redefine(ctx context.Context, old *Definition, changed string, ke
 }
 
 // Switches maps the names of libvirt's networks to their switches. Networks without one are left out.
-func (c *Conn) Switches(ctx context.Context) (map[string]string, error) {
+func (c *Conn) Switches(ctx context.Context) (_ map[string]string, err error) {
+	defer func() { err = fail("read the networks of", c.o.URI, err) }()
 	s, err := c.session()
 	if err != nil {
-		return nil, fail("read the networks of", c.o.URI, err)
+		return nil, err
 	}
 	out, err := onConn(ctx, s.queries, "", "list networks", func(c *client) (map[string]string, error) {
 		nets, _, err := c.ConnectListAllNetworks(1, 0)
@@ -129,10 +124,7 @@ func (c *Conn) Switches(ctx context.Context) (map[string]string, error) {
 	if isCode(err, lv.ErrNoSupport) {
 		return nil, nil // this driver has no networks
 	}
-	if err != nil {
-		return nil, fail("read the networks of", c.o.URI, err)
-	}
-	return out, nil
+	return out, err
 }
 
 // ReadVM parses a domain's XML. switches is the result of Switches.

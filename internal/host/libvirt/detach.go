@@ -105,18 +105,13 @@ func (u *unplugs) drop(vm model.VMID) {
 
 // Detach asks the guest to release the device with that alias and returns without waiting for it. It is idempotent, and re-sends a request
 // that was lost. It succeeds if the device does not exist.
-func (c *Conn) Detach(ctx context.Context, vm model.VMID, alias string) error {
+func (c *Conn) Detach(ctx context.Context, vm model.VMID, alias string) (err error) {
+	defer func() { err = fail("detach "+alias+" from", c.inv.subject(vm), err) }()
+	dev := device{vm, alias}
 	s, err := c.session()
-	if err == nil {
-		err = c.detach(ctx, s, device{vm, alias})
-	}
 	if err != nil {
-		return fail("detach "+alias+" from", c.inv.subject(vm), err)
+		return err
 	}
-	return nil
-}
-
-func (c *Conn) detach(ctx context.Context, s *session, dev device) error {
 	there, err := c.present(ctx, s, dev)
 	if err != nil {
 		return err
@@ -165,10 +160,7 @@ func (c *Conn) WaitGone(ctx context.Context, vm model.VMID, alias string) error 
 	if err == nil || errors.Is(err, model.ErrGone) {
 		c.unplugs.end(dev)
 	}
-	if err != nil {
-		return fail("wait until "+alias+" is gone from", c.inv.subject(vm), err)
-	}
-	return nil
+	return fail("wait until "+alias+" is gone from", c.inv.subject(vm), err)
 }
 
 func (c *Conn) waitGone(ctx context.Context, dev device) error {
@@ -189,13 +181,9 @@ func (c *Conn) waitGone(ctx context.Context, dev device) error {
 		case <-wake:
 		case <-tick.C:
 		case <-ctx.Done():
-			return ignored(ctx)
+			return fmt.Errorf("%w: it has not given the device up: %w", model.ErrGuest, ctx.Err())
 		}
 	}
-}
-
-func ignored(ctx context.Context) error {
-	return fmt.Errorf("%w: it has not given the device up: %w", model.ErrGuest, ctx.Err())
 }
 
 // stillThere checks the live XML. While libvirt is unreachable or does not answer, the device counts as present, so the wait continues
@@ -211,9 +199,7 @@ func (c *Conn) stillThere(ctx context.Context, dev device) (bool, error) {
 		return there, nil
 	case isGone(err):
 		return false, err
-	case ctx.Err() != nil:
-		return true, nil
-	case s.lost(err), errors.Is(err, ErrStuck):
+	case ctx.Err() != nil, s.lost(err), errors.Is(err, ErrStuck):
 		return true, nil
 	}
 	return true, err

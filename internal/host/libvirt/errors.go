@@ -119,8 +119,11 @@ const errAgentCommandTimeout lv.ErrorNumber = 112
 // errPending means that the guest has already been asked to release the device.
 var errPending = errors.New("an unplug is under way")
 
-// fail adds operation and subject and converts the cause.
+// fail adds operation and subject and converts the cause; nil stays nil.
 func fail(op, subject string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return fmt.Errorf("%s %s: %w", op, subject, plain(err))
 }
 

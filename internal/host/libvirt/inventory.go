@@ -19,34 +19,34 @@ import (
 type inventory struct {
 	mu  sync.Mutex
 	all map[model.VMID]*entry
-	bad map[model.VMID]error // could not be read; an older entry may stand
+	bad map[model.VMID]error // could not be read; there may be an older entry
 }
 
 // entry is one domain. run tells one start of a domain from the next.
 type entry struct {
 	dom  Domain
 	run  int32
-	at   time.Time     // when the reading it comes from was asked for
+	at   time.Time     // when its reading was requested
 	base model.VMState // state without jobs
-	job  bool          // a migration or the like is under way
+	job  bool          // a migration or a similar job is in progress
 	hung time.Duration // how long its QEMU has not answered libvirt
 	text parsed
 }
 
-// parsed is what a live XML says, without what libvirt was asked about it.
+// parsed is the content of a live XML, without the answers of libvirt that complete it.
 type parsed struct {
 	sum uint64 // of the XML
 	dom Domain
 }
 
-// seed is the process's own: nobody can write an XML with the sum of another.
+// seed belongs to this process, so that nobody can construct an XML with the sum of another.
 var seed = maphash.MakeSeed()
 
-// reading is a domain as it was read in one go.
+// reading is a domain as read by one call.
 type reading struct {
 	dom   Domain
 	run   int32
-	at    time.Time // when it was asked for
+	at    time.Time // when it was requested
 	state lv.DomainState
 	why   int32
 	text  parsed
@@ -58,7 +58,7 @@ func (r reading) active() bool {
 
 func isGone(err error) bool { return errors.Is(plain(err), model.ErrGone) }
 
-// read asks libvirt for a domain's state and live XML. Neither waits for a QEMU that is stuck.
+// read reads a domain's state and live XML. Neither call waits for a stuck QEMU.
 func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, error) {
 	type answer struct {
 		reading
@@ -91,7 +91,7 @@ func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, er
 	return a.reading, nil
 }
 
-// parse reads a domain's live XML, unless it is the same as the last time: at rest parsing was a tenth of the daemon's CPU time.
+// parse parses a domain's live XML unless it has not changed: at rest, parsing was a tenth of the daemon's CPU time.
 func (c *Conn) parse(vm model.VMID, doc string) (p parsed, err error) {
 	sum := maphash.String(seed, doc)
 	if p = c.inv.parsed(vm); p.sum == sum {
@@ -104,7 +104,7 @@ func (c *Conn) parse(vm model.VMID, doc string) (p parsed, err error) {
 	return p, err
 }
 
-// resolveNetworks fills in the bridges that the live XML left out.
+// resolveNetworks fills in the switches that the live XML does not name.
 func (c *Conn) resolveNetworks(ctx context.Context, s *session, d *Domain) {
 	for i := range d.NICs {
 		name, ok := strings.CutPrefix(d.NICs[i].Network, unresolved)
@@ -119,14 +119,13 @@ func (c *Conn) resolveNetworks(ctx context.Context, s *session, d *Domain) {
 			return c.NetworkGetBridgeName(n)
 		})
 		if err != nil {
-			c.o.Logger.Warn("cannot tell the bridge of a network", "vm", d.Name, "network", name, "error", plain(err))
+			c.o.Logger.Warn("cannot tell the switch of a network", "vm", d.Name, "network", name, "error", plain(err))
 		}
 		d.NICs[i].Network = bridge
 	}
 }
 
-// stateOf maps libvirt's state and reason. A domain in the middle of moving between
-// hosts is "migrating" whichever side it is on.
+// stateOf converts libvirt's state and reason. A domain that is moving between hosts is "migrating" on both of them.
 func stateOf(s lv.DomainState, why int32) model.VMState {
 	switch s {
 	case lv.DomainRunning, lv.DomainBlocked:
@@ -152,7 +151,7 @@ func (v *inventory) put(r reading, booted bool, now time.Time) {
 	defer v.mu.Unlock()
 	old := v.all[r.dom.ID]
 	if old != nil && r.at.Before(old.at) {
-		return // a newer reading overtook this one
+		return // a later reading finished earlier
 	}
 	e := &entry{dom: r.dom, run: r.run, at: r.at, base: stateOf(r.state, r.why), text: r.text}
 	if old != nil && old.run == e.run {
@@ -176,7 +175,7 @@ func (e *entry) setState() {
 	}
 }
 
-// setJob notes whether a job is under way.
+// setJob records whether a job is in progress.
 func (v *inventory) setJob(vm model.VMID, job bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -186,7 +185,7 @@ func (v *inventory) setJob(vm model.VMID, job bool) {
 	}
 }
 
-// setHung notes for how long the domain's QEMU has been silent.
+// setHung records how long the domain's QEMU has not answered.
 func (v *inventory) setHung(vm model.VMID, taken time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -214,7 +213,7 @@ func (v *inventory) parsed(vm model.VMID) parsed {
 	return parsed{}
 }
 
-// macs says whose each MAC is in a domain's last entry.
+// macs returns the owner of each MAC in a domain's last entry.
 func (v *inventory) macs(vm model.VMID) (map[model.MAC]string, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -224,7 +223,7 @@ func (v *inventory) macs(vm model.VMID) (map[model.MAC]string, bool) {
 	return nil, false
 }
 
-// unread lists the domains that run and of which there is not even an older entry, sorted.
+// unread lists the running domains without any entry, sorted.
 func (v *inventory) unread() []model.VMID {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -245,7 +244,7 @@ func (v *inventory) drop(vm model.VMID) {
 	delete(v.bad, vm)
 }
 
-// without lists known domains that are not in the given set.
+// without lists the known domains that are not in a set.
 func (v *inventory) without(set map[model.VMID]cause) []model.VMID {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -269,7 +268,7 @@ func (v *inventory) len() int {
 	return len(v.all)
 }
 
-// domains copies all, sorted by ID.
+// domains returns copies of all domains, sorted by ID.
 func (v *inventory) domains() []Domain {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -283,7 +282,7 @@ func (v *inventory) domains() []Domain {
 	return out
 }
 
-// ids lists the domains: all, or those whose job or silence is to be followed.
+// ids lists all domains, or those that are in a job or do not answer.
 func (v *inventory) ids(all bool) []model.VMID {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -309,7 +308,7 @@ func (v *inventory) withFunctions() []model.VMID {
 	return out
 }
 
-// subject names a domain for people.
+// subject returns a domain's name as shown to users.
 func (v *inventory) subject(vm model.VMID) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -323,8 +322,8 @@ func (v *inventory) subject(vm model.VMID) string {
 // domain that can be read in between is then in both results, and not in neither.
 func (c *Conn) Unread() []model.VMID { return c.inv.unread() }
 
-// Domains returns all active domains that could be read, sorted by ID, from the cache that events keep
-// true: it makes no call. The result is the caller's.
+// Domains returns all active domains that could be read, sorted by ID, from a cache that events keep up to date: it makes no call. The
+// caller owns the result.
 func (c *Conn) Domains(ctx context.Context) ([]Domain, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	lv "github.com/digitalocean/go-libvirt"
@@ -12,21 +13,21 @@ import (
 	"sluice/internal/model"
 )
 
-// jobLimit bounds a look at a domain's jobs.
+// jobLimit bounds a query of a domain's jobs.
 const jobLimit = 2 * time.Second
 
-// hangLimit is how long a QEMU may take over one monitor command before we call the
-// domain stuck: far above what hot-plug takes, far below a person's patience.
+// hangLimit is how long a QEMU may take for one monitor command before the domain counts as stuck: far longer than a hot-plug takes, and far
+// shorter than a person would wait.
 const hangLimit = time.Second
 
-// checkJobs looks for migrations: at all domains, or at those known to be in a job.
+// checkJobs checks for migrations: of all domains, or of those known to be in a job.
 func (c *Conn) checkJobs(s *session, all bool) {
 	for _, vm := range c.inv.ids(all) {
 		c.checkJob(s, vm)
 	}
 }
 
-// checkJob looks at one domain without making anyone wait.
+// checkJob checks one domain in the background.
 func (c *Conn) checkJob(s *session, vm model.VMID) {
 	s.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, jobLimit)
@@ -36,8 +37,7 @@ func (c *Conn) checkJob(s *session, vm model.VMID) {
 			return
 		}
 		c.inv.setHung(vm, taken)
-		// The question about jobs would wait behind whatever occupies the domain. If
-		// that is a call of ours, the job would be our own.
+		// The query of jobs would wait behind whatever occupies the domain. If that is a call of ours, the job would be our own.
 		if taken > 0 || s.hotplug.calls.busy(vm) {
 			return
 		}
@@ -48,13 +48,12 @@ func (c *Conn) checkJob(s *session, vm model.VMID) {
 	})
 }
 
-// occupied returns for how long a domain's QEMU has owed libvirt an answer; zero if
-// it owes none. The question itself does not wait for QEMU.
+// occupied returns how long a domain's QEMU has owed libvirt an answer, zero if it owes none. The query does not wait for QEMU.
 func occupied(ctx context.Context, s *session, vm model.VMID) (time.Duration, error) {
 	return onDomain(ctx, s.queries, vm, "read control state", control)
 }
 
-// control is the question that occupied asks. A driver that does not know it has no QEMU to wait for.
+// control is the query of occupied. A driver that does not support it has no QEMU to wait for.
 func control(c *client, d lv.Domain) (time.Duration, error) {
 	state, _, since, err := c.DomainGetControlInfo(d, 0)
 	switch {
@@ -70,56 +69,38 @@ func control(c *client, d lv.Domain) (time.Duration, error) {
 	return 0, nil
 }
 
-// inJob says whether a job is under way that forbids touching the domain: a migration,
-// or a save, dump or snapshot, which QEMU does as a migration into a file.
+// inJob reports whether a job is in progress during which the domain must not be changed: a migration, or a save, dump or snapshot, which
+// QEMU performs as a migration into a file.
 func inJob(ctx context.Context, s *session, vm model.VMID) (bool, error) {
-	info, err := onDomain(ctx, s.hotplug, vm, "read job", func(c *client, d lv.Domain) (jobInfo, error) {
+	is, err := onDomain(ctx, s.hotplug, vm, "read job", func(c *client, d lv.Domain) (bool, error) {
 		kind, params, err := c.DomainGetJobStats(d, 0)
-		return readJob(kind, params), err
+		return err == nil && jobForbids(lv.DomainJobType(kind), params), err
 	})
 	if isCode(err, lv.ErrNoSupport) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	return jobForbids(info), nil
+	return is, err
 }
 
-// jobInfo is what libvirt says of a domain's job.
-type jobInfo struct {
-	Type         lv.DomainJobType
-	Operation    lv.DomainJobOperation
-	OperationSet bool
-}
-
-func readJob(kind int32, params []lv.TypedParam) jobInfo {
-	info := jobInfo{Type: lv.DomainJobType(kind)}
-	for _, p := range params {
-		if op, ok := p.Value.I.(int32); ok && p.Field == lv.DomainJobOperationStr {
-			info.Operation, info.OperationSet = lv.DomainJobOperation(op), true
-		}
-	}
-	return info
-}
-
-func jobForbids(info jobInfo) bool {
-	if info.Type == lv.DomainJobNone {
+// jobForbids reports whether a job forbids changing its domain. One of an unknown operation does.
+func jobForbids(kind lv.DomainJobType, params []lv.TypedParam) bool {
+	if kind == lv.DomainJobNone {
 		return false
 	}
-	if !info.OperationSet {
-		return true
+	for _, p := range params {
+		if op, ok := p.Value.I.(int32); ok && p.Field == lv.DomainJobOperationStr {
+			return slices.Contains(exclusiveJobs, lv.DomainJobOperation(op))
+		}
 	}
-	switch info.Operation {
-	case lv.DomainJobOperationStrMigrationIn, lv.DomainJobOperationStrMigrationOut,
-		lv.DomainJobOperationStrSave, lv.DomainJobOperationStrRestore, lv.DomainJobOperationStrDump,
-		lv.DomainJobOperationStrSnapshot, lv.DomainJobOperationStrSnapshotRevert:
-		return true
-	}
-	return false
+	return true
 }
 
-// fit fails if the domain is in no state to be changed.
+var exclusiveJobs = []lv.DomainJobOperation{
+	lv.DomainJobOperationStrMigrationIn, lv.DomainJobOperationStrMigrationOut, lv.DomainJobOperationStrSave, lv.DomainJobOperationStrRestore,
+	lv.DomainJobOperationStrDump, lv.DomainJobOperationStrSnapshot, lv.DomainJobOperationStrSnapshotRevert,
+}
+
+// fit fails if the domain cannot be changed now.
 func (c *Conn) fit(ctx context.Context, s *session, vm model.VMID) error {
 	if err := untilFree(ctx, func() (time.Duration, error) { return occupied(ctx, s, vm) }); err != nil {
 		return err
@@ -134,11 +115,11 @@ func (c *Conn) fit(ctx context.Context, s *session, vm model.VMID) error {
 	return nil
 }
 
-// untilFree looks until a domain's QEMU is at work on no other command, for up to hangLimit: a call that joins the queue for a
-// stuck domain cannot be taken back.
-func untilFree(ctx context.Context, look func() (time.Duration, error)) error {
+// untilFree waits until a domain's QEMU executes no other command, for up to hangLimit: a call that is queued for a stuck domain cannot be
+// cancelled.
+func untilFree(ctx context.Context, query func() (time.Duration, error)) error {
 	for {
-		taken, err := look()
+		taken, err := query()
 		if err != nil || taken == 0 {
 			return err
 		}
@@ -151,20 +132,21 @@ func untilFree(ctx context.Context, look func() (time.Duration, error)) error {
 	}
 }
 
-// freePause is the time between looks at a domain whose QEMU is at work.
+// freePause is the interval between queries of a domain whose QEMU is busy.
 const freePause = 20 * time.Millisecond
 
-// busyLimit is how long a domain's XML waits for a QEMU that works on one command after another.
+// busyLimit bounds the wait for a domain's XML while its QEMU executes one command after another.
 const busyLimit = 5 * time.Second
 
-// xmlWaitsFrom is the first version of libvirt whose answer may wait until nothing occupies the domain: 9.0 answers at once, 11 waits.
+// xmlWaitsFrom is the first version of libvirt that may wait until nothing occupies the domain before it returns the XML: 9.0 returns at
+// once, 11 waits.
 // Tests change it.
 var xmlWaitsFrom uint64 = 10_000_000
 
-// xml reads a domain's XML. Where libvirt would wait for a QEMU that is stuck it does not ask.
+// xml reads a domain's XML. It makes no call for which libvirt would wait for a stuck QEMU.
 func (c *client) xml(ctx context.Context, d lv.Domain, flags lv.DomainXMLFlags) (string, error) {
 	err := untilAtRest(ctx, func() (time.Duration, error) {
-		taken, _ := control(c, d) // a monitor that is lost keeps nobody waiting
+		taken, _ := control(c, d) // libvirt waits for no answer on a lost monitor
 		if taken > 0 && c.answersAtOnce() {
 			return 0, nil
 		}
@@ -176,18 +158,18 @@ func (c *client) xml(ctx context.Context, d lv.Domain, flags lv.DomainXMLFlags) 
 	return c.DomainGetXMLDesc(d, flags)
 }
 
-// untilAtRest is untilFree with an end of its own.
-func untilAtRest(ctx context.Context, look func() (time.Duration, error)) error {
+// untilAtRest is untilFree for at most busyLimit.
+func untilAtRest(ctx context.Context, query func() (time.Duration, error)) error {
 	within, cancel := context.WithTimeout(ctx, busyLimit)
 	defer cancel()
-	err := untilFree(within, look)
+	err := untilFree(within, query)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: its QEMU has been at work on one command after another for %s (%s)", ErrStuck, busyLimit, stuckRemedy)
+		return fmt.Errorf("%w: its QEMU has been executing one command after another for %s (%s)", ErrStuck, busyLimit, stuckRemedy)
 	}
 	return err
 }
 
-// answersAtOnce says whether this libvirt tells the XML of a domain whatever occupies it.
+// answersAtOnce reports whether this libvirt returns a domain's XML whatever occupies the domain.
 func (c *client) answersAtOnce() bool {
 	v, err := c.ConnectGetLibVersion()
 	return err == nil && v < xmlWaitsFrom

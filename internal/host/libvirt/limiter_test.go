@@ -149,17 +149,21 @@ func TestStateOf(t *testing.T) {
 }
 
 func TestJobForbids(t *testing.T) {
+	operation := func(op lv.DomainJobOperation) []lv.TypedParam {
+		return []lv.TypedParam{{Field: "other"}, {Field: lv.DomainJobOperationStr, Value: *lv.NewTypedParamValueInt(int32(op))}}
+	}
 	for _, tc := range []struct {
-		info jobInfo
-		want bool
+		kind   lv.DomainJobType
+		params []lv.TypedParam
+		want   bool
 	}{
-		{jobInfo{Type: lv.DomainJobNone, OperationSet: true, Operation: lv.DomainJobOperationStrMigrationOut}, false},
-		{jobInfo{Type: lv.DomainJobUnbounded, OperationSet: true, Operation: lv.DomainJobOperationStrMigrationOut}, true},
-		{jobInfo{Type: lv.DomainJobBounded, OperationSet: true, Operation: lv.DomainJobOperationStrBackup}, false},
-		{jobInfo{Type: lv.DomainJobBounded}, true},
+		{lv.DomainJobNone, operation(lv.DomainJobOperationStrMigrationOut), false},
+		{lv.DomainJobUnbounded, operation(lv.DomainJobOperationStrMigrationOut), true},
+		{lv.DomainJobBounded, operation(lv.DomainJobOperationStrBackup), false},
+		{lv.DomainJobBounded, nil, true},
 	} {
-		if got := jobForbids(tc.info); got != tc.want {
-			t.Errorf("%+v: %v", tc.info, got)
+		if got := jobForbids(tc.kind, tc.params); got != tc.want {
+			t.Errorf("job %d, %+v: %v", tc.kind, tc.params, got)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/model"
 )
 
@@ -29,7 +28,7 @@ type Options struct {
 // Switches tells how taps are connected to the host's switches.
 type Switches interface {
 	// Connection returns how a VM's definition connects a tap to the switch of that name, or an error that wraps model.ErrPermanent.
-	Connection(ctx context.Context, name string) (domxml.Connection, error)
+	Connection(ctx context.Context, name string) (model.TapConnection, error)
 }
 
 // Domain is an active domain according to its live XML and events. Of model.VM it sets ID, Name, State, Started, Ready, NUMANode, VCPUs,

@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,27 +26,11 @@ type persistent struct {
 // DefineVPF adds a virtual PF to the persistent XML of a VM that is shut off and leaves the rest of the XML unchanged. The VM is p.VM or,
 // if that is empty, the one named p.VMName; both are set on return, and so are MACs that were zero. If the virtual PF already exists
 // exactly as requested, DefineVPF succeeds and sets p's MACs.
-func (c *Conn) DefineVPF(ctx context.Context, p *model.VirtualPF) error {
-	err := p.Check()
-	if err != nil {
-		err = fmt.Errorf("%w: %w", model.ErrPermanent, err)
-	} else {
-		err = c.defineVPF(ctx, p)
+func (c *Conn) DefineVPF(ctx context.Context, p *model.VirtualPF) (err error) {
+	defer func() { err = fail("define virtual PF "+model.Shorten(p.Name)+" of", vpfSubject(p), err) }()
+	if err := p.Check(); err != nil {
+		return fmt.Errorf("%w: %w", model.ErrPermanent, err)
 	}
-	if err != nil {
-		return fail("define virtual PF "+model.Shorten(p.Name)+" of", vpfSubject(p), err)
-	}
-	return nil
-}
-
-func vpfSubject(p *model.VirtualPF) string {
-	if p.VMName != "" {
-		return p.VMName
-	}
-	return string(p.VM)
-}
-
-func (c *Conn) defineVPF(ctx context.Context, p *model.VirtualPF) error {
 	s, err := c.session()
 	if err != nil {
 		return err
@@ -77,6 +62,8 @@ func (c *Conn) defineVPF(ctx context.Context, p *model.VirtualPF) error {
 	return c.store(ctx, s, def, changed, p)
 }
 
+func vpfSubject(p *model.VirtualPF) string { return cmp.Or(p.VMName, string(p.VM)) }
+
 // store defines the domain and checks that libvirt kept everything. If not, it restores the previous definition.
 func (c *Conn) store(ctx context.Context, s *session, def persistent, changed string, p *model.VirtualPF) error {
 	if err := define(ctx, s, def.vm, changed); err != nil {
@@ -97,15 +84,13 @@ func (c *Conn) store(ctx context.Context, s *session, def persistent, changed st
 
 // UndefineVPF removes a virtual PF from the persistent XML of a VM that is shut off. It is not an error if it does not exist, or the VM
 // does not.
-func (c *Conn) UndefineVPF(ctx context.Context, vm model.VMID, name string) error {
-	err := c.undefineVPF(ctx, vm, name)
-	if err != nil && !isGone(err) {
-		return fail("undefine virtual PF "+model.Shorten(name)+" of", c.inv.subject(vm), err)
-	}
-	return nil
-}
-
-func (c *Conn) undefineVPF(ctx context.Context, vm model.VMID, name string) error {
+func (c *Conn) UndefineVPF(ctx context.Context, vm model.VMID, name string) (err error) {
+	defer func() {
+		if isGone(err) {
+			err = nil
+		}
+		err = fail("undefine virtual PF "+model.Shorten(name)+" of", c.inv.subject(vm), err)
+	}()
 	s, err := c.session()
 	if err != nil {
 		return err

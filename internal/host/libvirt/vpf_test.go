@@ -418,7 +418,7 @@ func TestCheckVPF(t *testing.T) {
 		changed+"the link of ua-vpf-vpf0-pf is up: it would have a carrier before its policy stands")
 
 	d.Virsh(t, "undefine", "v")
-	check("undefined", "virtual PF vpf0: libvirt does not know its VM any more")
+	check("undefined", "virtual PF vpf0: libvirt no longer knows its VM")
 	redefine(plain)
 	check("defined anew", changed+"none of its devices is in the XML")
 	d.Virsh(t, "start", "v", "--paused")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	lv "github.com/digitalocean/go-libvirt"
 
@@ -14,38 +13,30 @@ import (
 
 // CheckVPF returns how the VM's persistent XML differs from the virtual PF as it was defined and, if the VM runs, how QEMU's devices
 // differ. It queries QEMU through its monitor, which libvirt records as a taint (custom-monitor).
-func (c *Conn) CheckVPF(ctx context.Context, p *model.VirtualPF) ([]model.Problem, error) {
-	out, err := c.checkVPF(ctx, p)
-	if err != nil {
-		return nil, fail("check virtual PF "+model.Shorten(p.Name)+" of", vpfSubject(p), err)
-	}
-	return out, nil
-}
-
-func (c *Conn) checkVPF(ctx context.Context, p *model.VirtualPF) ([]model.Problem, error) {
+func (c *Conn) CheckVPF(ctx context.Context, p *model.VirtualPF) (out []model.Problem, err error) {
+	defer func() { err = fail("check virtual PF "+model.Shorten(p.Name)+" of", vpfSubject(p), err) }()
 	s, err := c.session()
 	if err != nil {
 		return nil, err
 	}
 	def, err := c.stored(ctx, s, p.VM, "")
 	if isGone(err) {
-		return []model.Problem{vpfProblem(p, "libvirt does not know its VM any more", "define the VM again, or give the virtual PF up: "+
-			undefineHint(p))}, nil
+		return []model.Problem{vpfProblem(p, "libvirt no longer knows its VM", "define the VM again, or give up the virtual PF: "+undefineHint(p))},
+			nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var out []model.Problem
 	if !def.stored {
-		out = append(out, vpfProblem(p, "its VM is transient now: libvirt keeps no definition of it", "virsh define the VM again"))
+		out = append(out, vpfProblem(p, "its VM is transient now: libvirt keeps no definition of it", "define the VM again: virsh define"))
 	}
 	diffs, err := vpfxml.Compare(def.xml, p)
 	if err != nil {
 		return nil, err
 	}
 	for _, text := range diffs {
-		out = append(out, vpfProblem(p, "somebody changed the VM's definition: "+text, "put it right by virsh edit "+p.VMName+
-			", or with the VM shut down: "+undefineHint(p)+", and define it again"))
+		out = append(out, vpfProblem(p, "somebody changed the VM's definition: "+text,
+			"correct it: virsh edit "+p.VMName+", or with the VM shut down: "+undefineHint(p)+", and define it again"))
 	}
 	if !def.active {
 		return out, nil
@@ -70,7 +61,7 @@ func (c *Conn) checkRunning(ctx context.Context, s *session, p *model.VirtualPF,
 	restart := "shut the VM down and start it (a reboot inside the guest is not enough)"
 	remedy := restart
 	if len(known) > 0 {
-		remedy = "first put its definition right, then " + restart
+		remedy = "first correct its definition, then " + restart
 	}
 	if !has {
 		return []model.Problem{vpfProblem(p, "its VM runs without it: it was started before the virtual PF was defined", restart)}, nil
@@ -97,5 +88,5 @@ func vpfProblem(p *model.VirtualPF, text, remedy string) model.Problem {
 }
 
 func undefineHint(p *model.VirtualPF) string {
-	return strings.Join([]string{"sluice vpf undefine", p.VMName, p.Name}, " ")
+	return "sluice vpf undefine " + p.VMName + " " + p.Name
 }

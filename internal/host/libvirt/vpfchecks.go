@@ -12,13 +12,12 @@ import (
 	lv "github.com/digitalocean/go-libvirt"
 	"libvirt.org/go/libvirtxml"
 
-	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/libvirt/vpfxml"
 	"sluice/internal/model"
 )
 
 // hostFits returns how a tap is connected to the virtual PF's switch, or an error if the host cannot support the virtual PF.
-func (c *Conn) hostFits(ctx context.Context, s *session, doc string, p *model.VirtualPF) (connection domxml.Connection, err error) {
+func (c *Conn) hostFits(ctx context.Context, s *session, doc string, p *model.VirtualPF) (connection model.TapConnection, err error) {
 	if p.Backend == model.BackendTap {
 		if connection, err = c.o.Switches.Connection(ctx, p.Network); err != nil {
 			return connection, err
@@ -39,7 +38,7 @@ func (c *Conn) hostFits(ctx context.Context, s *session, doc string, p *model.Vi
 	return connection, err
 }
 
-// version of QEMU.
+// version is a version of QEMU.
 type version struct{ major, minor int }
 
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
@@ -48,8 +47,8 @@ func (v version) before(w version) bool {
 	return v.major < w.major || v.major == w.major && v.minor < w.minor
 }
 
-// emulatorVersion is that of the QEMU of a domain. libvirt tells the version of its default emulator alone; of another
-// the newest machine type that it has.
+// emulatorVersion returns the version of a domain's QEMU. libvirt reports the version of its default emulator only, and the newest machine
+// type of any.
 func (c *Conn) emulatorVersion(ctx context.Context, s *session, vm model.VMID, doc string) (version, error) {
 	var x libvirtxml.Domain
 	if err := x.Unmarshal(doc); err != nil {
@@ -81,7 +80,7 @@ func (c *Conn) emulatorVersion(ctx context.Context, s *session, vm model.VMID, d
 	})
 }
 
-// capabilities asks libvirt for an emulator's path and its newest machine type of that family.
+// capabilities returns an emulator's path and its newest machine type of that family. An empty path means the default emulator.
 func capabilities(c *client, path, arch, family, kind string) (emulator, machine string, err error) {
 	optional := func(s string) lv.OptString {
 		if s == "" {
@@ -102,18 +101,19 @@ func capabilities(c *client, path, arch, family, kind string) (emulator, machine
 
 var machineType = regexp.MustCompile(`-(\d+)\.(\d+)$`)
 
-// machineVersion reads the version from a machine type such as pc-q35-10.1: each QEMU has one of its own.
+// machineVersion reads QEMU's version from its newest machine type, such as pc-q35-10.1: each version adds one.
 func machineVersion(path, machine string) (version, error) {
 	m := machineType.FindStringSubmatch(machine)
 	if m == nil {
-		return version{}, fmt.Errorf("%w: cannot tell the version of its QEMU, %s, from its machine type %q: use libvirt's default emulator (remove <emulator>)", model.ErrPermanent, path, machine)
+		return version{}, fmt.Errorf("%w: cannot tell the version of its QEMU, %s, from its machine type %q: use libvirt's default emulator "+
+			"(remove <emulator>)", model.ErrPermanent, path, machine)
 	}
 	major, _ := strconv.Atoi(m[1])
 	minor, _ := strconv.Atoi(m[2])
 	return version{major, minor}, nil
 }
 
-// giveMACs refuses those that somebody on this host has, and fills in those that are zero.
+// giveMACs rejects MACs that another NIC of this host has, and chooses those that are zero.
 func (c *Conn) giveMACs(ctx context.Context, s *session, p *model.VirtualPF) error {
 	taken, err := onConn(ctx, s.queries, p.VM, "read MACs of all domains", c.allMACs(ctx))
 	if err != nil {
@@ -132,8 +132,8 @@ func (c *Conn) giveMACs(ctx context.Context, s *session, p *model.VirtualPF) err
 			return fmt.Errorf("%w: the MAC %s of %s is a multicast address: choose one whose first byte is even", model.ErrPermanent, m, function(i))
 		}
 		if who := taken[*m]; who != "" && who != function(i)+" of "+p.VMName {
-			return fmt.Errorf("%w: duplicate MAC: %s, wanted for %s, is that of %s: choose another, or none", model.ErrPermanent, m, function(i),
-				who)
+			return fmt.Errorf("%w: duplicate MAC: %s, wanted for %s, is that of %s: choose another, or none", model.ErrPermanent, m,
+				function(i), who)
 		}
 		taken[*m] = function(i)
 	}
@@ -147,26 +147,25 @@ func (c *Conn) giveMACs(ctx context.Context, s *session, p *model.VirtualPF) err
 	return nil
 }
 
-// randomMAC has the prefix that libvirt and QEMU take for guests.
+// randomMAC returns a MAC with the prefix that libvirt and QEMU use for guests.
 func randomMAC() model.MAC {
 	m := model.MAC{0x52, 0x54, 0}
 	_, _ = rand.Read(m[3:]) // never fails
 	return m
 }
 
-// MACs says whose each MAC is in the definitions of all domains, and in those that run: an interface's alias and its VM's name.
-func (c *Conn) MACs(ctx context.Context) (map[model.MAC]string, error) {
+// MACs returns the owner of each MAC, as an interface's alias and its VM's name, from the definitions of all domains and from those that
+// run.
+func (c *Conn) MACs(ctx context.Context) (all map[model.MAC]string, err error) {
+	defer func() { err = fail("read the MACs of all domains of", c.o.URI, err) }()
 	s, err := c.session()
-	if err == nil {
-		var all map[model.MAC]string
-		if all, err = onConn(ctx, s.queries, "", "read MACs of all domains", c.allMACs(ctx)); err == nil {
-			return all, nil
-		}
+	if err != nil {
+		return nil, err
 	}
-	return nil, fail("read the MACs of all domains of", c.o.URI, err)
+	return onConn(ctx, s.queries, "", "read MACs of all domains", c.allMACs(ctx))
 }
 
-// allMACs says who has each MAC, in definitions and in running domains.
+// allMACs is the call that MACs makes.
 func (c *Conn) allMACs(ctx context.Context) func(*client) (map[model.MAC]string, error) {
 	return func(conn *client) (map[model.MAC]string, error) {
 		doms, _, err := conn.ConnectListAllDomains(1, 0)
@@ -187,8 +186,8 @@ func (c *Conn) allMACs(ctx context.Context) func(*client) (map[model.MAC]string,
 	}
 }
 
-// macsOf says which interface of a domain has each MAC, in its definition and while it runs. Of a domain that is stuck those count
-// that it had when it was read last.
+// macsOf returns which interface of a domain has each MAC, in its definition and while it runs. For a stuck domain it returns the MACs of
+// the last reading.
 func (c *Conn) macsOf(ctx context.Context, conn *client, d lv.Domain) (map[model.MAC]string, error) {
 	out := map[model.MAC]string{}
 	for _, flags := range []lv.DomainXMLFlags{0, lv.DomainXMLInactive} {

@@ -2,7 +2,6 @@ package libvirt
 
 import (
 	"context"
-	"errors"
 
 	lv "github.com/digitalocean/go-libvirt"
 
@@ -12,18 +11,14 @@ import (
 
 // SetLink sets the carrier of a function of a virtual PF on or off, only in the running VM. It is idempotent. While a link is down, QEMU
 // passes no frames in either direction.
-func (c *Conn) SetLink(ctx context.Context, vm model.VMID, alias string, up bool) error {
-	if err := c.setLink(ctx, vm, alias, up); err != nil {
-		op := "take the link down of "
+func (c *Conn) SetLink(ctx context.Context, vm model.VMID, alias string, up bool) (err error) {
+	defer func() {
+		state := "down"
 		if up {
-			op = "set the link up of "
+			state = "up"
 		}
-		return fail(op+alias+" of", c.inv.subject(vm), err)
-	}
-	return nil
-}
-
-func (c *Conn) setLink(ctx context.Context, vm model.VMID, alias string, up bool) error {
+		err = fail("set the link "+state+" for "+alias+" of", c.inv.subject(vm), err)
+	}()
 	s, err := c.session()
 	if err != nil {
 		return err
@@ -50,22 +45,20 @@ func (c *Conn) setLink(ctx context.Context, vm model.VMID, alias string, up bool
 }
 
 // ChannelSocket returns the host's end of the VM's channel to sluice-guest, "" if the VM does not run or has no channel.
-func (c *Conn) ChannelSocket(ctx context.Context, vm model.VMID) (string, error) {
+func (c *Conn) ChannelSocket(ctx context.Context, vm model.VMID) (path string, err error) {
+	defer func() { err = fail("find the channel of", c.inv.subject(vm), err) }()
 	s, err := c.session()
 	if err != nil {
-		return "", fail("find the channel of", c.inv.subject(vm), err)
+		return "", err
 	}
 	doc, err := liveXML(ctx, s, vm)
-	if err == nil {
-		var path string
-		if path, err = vpfxml.ChannelPath(doc); err == nil {
-			return path, nil
-		}
-	}
-	if errors.Is(err, model.ErrGone) || isGone(err) {
+	if isGone(err) {
 		return "", nil
 	}
-	return "", fail("find the channel of", c.inv.subject(vm), err)
+	if err != nil {
+		return "", err
+	}
+	return vpfxml.ChannelPath(doc)
 }
 
 // liveXML returns the XML of an active domain. If the domain is not active, the error matches model.ErrGone.

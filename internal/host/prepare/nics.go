@@ -85,7 +85,7 @@ func (e *editor) suitable() string {
 	}
 	all := make([]string, len(e.o.Connect))
 	for i, c := range e.o.Connect {
-		all[i] = c.String()
+		all[i] = domxml.Describe(c)
 	}
 	return strings.Join(all, ", or ")
 }

@@ -19,7 +19,7 @@ type Options struct {
 	Bond     bool                        // the guest has an active-backup bond and needs no teaming
 	Agent    bool                        // also add a channel for qemu-guest-agent
 	Networks map[string]bool             // switches that Sluice's PFs lead to; empty: any
-	Connect  []domxml.Connection         // how a tap is connected to these switches
+	Connect  []model.TapConnection       // how a tap is connected to these switches
 	Switches map[string]string           // switches of libvirt's networks, by network name
 	IsVF     func(model.PCIAddress) bool // nil: no PCI device is known to be a VF
 }

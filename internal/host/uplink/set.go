@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
@@ -54,7 +53,7 @@ func (s Set) Tap(links *Links, tap *netdev.Link) (Port, bool) {
 }
 
 // Connection returns how a VM's definition connects a tap to the switch of that name.
-func (s Set) Connection(ctx context.Context, name string) (c domxml.Connection, err error) {
+func (s Set) Connection(ctx context.Context, name string) (c model.TapConnection, err error) {
 	for _, u := range s {
 		found, failed := u.Connection(ctx, name)
 		switch {

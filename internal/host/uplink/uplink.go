@@ -7,7 +7,6 @@ package uplink
 import (
 	"context"
 
-	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
@@ -30,7 +29,7 @@ type Reader interface {
 	Tap(links *Links, tap *netdev.Link) (Port, bool)
 	// Connection returns how a VM's definition connects a tap to the switch of that name. If there is no such switch of this kind, the error
 	// wraps model.ErrPermanent and says how to create it.
-	Connection(ctx context.Context, name string) (domxml.Connection, error)
+	Connection(ctx context.Context, name string) (model.TapConnection, error)
 	// Routes returns the configured ports for the frames of MACs.
 	Routes(ctx context.Context) ([]model.Route, error)
 	// DualPaths returns the dual paths that exist, or partly remain, whichever process opened them.

@@ -5,27 +5,23 @@ import (
 	"fmt"
 
 	"github.com/beevik/etree"
-)
 
-// Connection is how an <interface> of type TapType connects its tap to a switch.
-type Connection struct {
-	Switch      string // its name
-	VirtualPort string // the type of <virtualport>, which libvirt needs for any switch but a Linux bridge; "": none
-}
+	"sluice/internal/model"
+)
 
 // TapType is the type of an <interface> whose tap libvirt connects to a switch, which its XML calls a bridge whatever its kind.
 const TapType = "bridge"
 
-// Add adds the connection to an <interface> of type TapType.
-func (c Connection) Add(iface *etree.Element) {
+// Connect adds a connection to an <interface> of type TapType.
+func Connect(iface *etree.Element, c model.TapConnection) {
 	Child(iface, "source", "bridge", c.Switch)
 	if c.VirtualPort != "" {
 		Child(iface, "virtualport", "type", c.VirtualPort)
 	}
 }
 
-// String describes such an <interface> to a user.
-func (c Connection) String() string {
+// Describe describes an <interface> with that connection to a user.
+func Describe(c model.TapConnection) string {
 	text := fmt.Sprintf("<interface type='%s'> with <source bridge='%s'/>", TapType, c.Switch)
 	if c.VirtualPort != "" {
 		text += fmt.Sprintf(" and <virtualport type='%s'/>", c.VirtualPort)

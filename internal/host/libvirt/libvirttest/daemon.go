@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/model"
 	"sluice/internal/tests/testkit"
 )
@@ -37,11 +36,11 @@ const Bridge = "br0"
 type Switches struct{}
 
 // Connection implements libvirt.Switches.
-func (Switches) Connection(_ context.Context, name string) (domxml.Connection, error) {
+func (Switches) Connection(_ context.Context, name string) (model.TapConnection, error) {
 	if name != Bridge {
-		return domxml.Connection{}, fmt.Errorf("%w: there is no switch %s", model.ErrPermanent, name)
+		return model.TapConnection{}, fmt.Errorf("%w: there is no switch %s", model.ErrPermanent, name)
 	}
-	return domxml.Connection{Switch: name}, nil
+	return model.TapConnection{Switch: name}, nil
 }
 
 // Daemon is a private libvirtd.

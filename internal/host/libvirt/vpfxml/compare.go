@@ -109,7 +109,7 @@ func (c *differences) function(f function) {
 		c.add("%s is missing", f.alias)
 		return
 	}
-	want := f.element(c.p, domxml.Connection{Switch: c.p.Network})
+	want := f.element(c.p, model.TapConnection{Switch: c.p.Network})
 	of := func(what string) string { return what + " of " + f.alias }
 	c.want(of("the MAC"), strings.ToLower(domxml.ChildAttr(e, "mac", "address")), f.mac.String())
 	c.want(of("the model"), domxml.ChildAttr(e, "model", "type"), string(c.p.Model))

@@ -14,7 +14,7 @@ import (
 const channelName = channel.Port
 
 // Define adds the virtual PF to a domain's persistent XML, its taps connected as given. All MACs of p must be set.
-func Define(doc string, p *model.VirtualPF, taps domxml.Connection) (string, error) {
+func Define(doc string, p *model.VirtualPF, taps model.TapConnection) (string, error) {
 	d, err := parse(doc)
 	if err != nil {
 		return "", err
@@ -61,7 +61,7 @@ func Undefine(doc, name string) (string, bool, error) {
 
 // element returns the function's <interface>. A tap starts without a carrier; libvirt cannot change the link of a vDPA device, whose only
 // policy is its MAC.
-func (f *function) element(p *model.VirtualPF, taps domxml.Connection) *etree.Element {
+func (f *function) element(p *model.VirtualPF, taps model.TapConnection) *etree.Element {
 	kind, vdpa := domxml.TapType, p.Backend == model.BackendVDPA
 	if vdpa {
 		kind = "vdpa"
@@ -71,7 +71,7 @@ func (f *function) element(p *model.VirtualPF, taps domxml.Connection) *etree.El
 	if vdpa {
 		domxml.Child(e, "source", "dev", model.VDPAPath(model.VDPAName(p.VM, p.Name, f.vf)))
 	} else {
-		taps.Add(e)
+		domxml.Connect(e, taps)
 	}
 	domxml.Child(e, "model", "type", string(p.Model))
 	if !vdpa {

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/model"
 )
 
@@ -30,7 +29,7 @@ const empty = `<domain type='kvm'>
 `
 
 // bridged is how taps are connected to the switch of pfWith.
-var bridged = domxml.Connection{Switch: "br0"}
+var bridged = model.TapConnection{Switch: "br0"}
 
 func pfWith(name string, vfs int) *model.VirtualPF {
 	p := &model.VirtualPF{

@@ -10,7 +10,6 @@ import (
 
 	"sluice/internal/host/bridge"
 	"sluice/internal/host/kernel"
-	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/mirror"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
@@ -131,16 +130,16 @@ func (b *Bridge) Tap(links *uplink.Links, tap *netdev.Link) (p uplink.Port, ok b
 }
 
 // Connection implements uplink.Reader.
-func (b *Bridge) Connection(ctx context.Context, name string) (domxml.Connection, error) {
+func (b *Bridge) Connection(ctx context.Context, name string) (model.TapConnection, error) {
 	link, err := b.kernel.Link(ctx, name)
 	if errors.Is(err, model.ErrGone) {
-		return domxml.Connection{}, fmt.Errorf("%w: there is no Linux bridge %s on this host: create it (ip link add %[2]s type bridge), or name another",
+		return model.TapConnection{}, fmt.Errorf("%w: there is no Linux bridge %s on this host: create it (ip link add %[2]s type bridge), or name another",
 			model.ErrPermanent, model.Shorten(name))
 	}
 	if err == nil && link.Kind != kind {
 		err = fmt.Errorf("%w: %s is not a Linux bridge: name another, or create one (ip link add NAME type bridge)", model.ErrPermanent, name)
 	}
-	return domxml.Connection{Switch: name}, err
+	return model.TapConnection{Switch: name}, err
 }
 
 // Routes implements uplink.Reader. It returns the static entries of all bridges.

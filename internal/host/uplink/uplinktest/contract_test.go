@@ -202,13 +202,13 @@ func checkConnections(t *testing.T, w world) {
 	c, err := w.Connection(kerneltest.Soon(t), w.network)
 	iface := etree.NewElement("interface")
 	iface.CreateAttr("type", domxml.TapType)
-	c.Add(iface)
+	domxml.Connect(iface, c)
 	if name, ok := domxml.SwitchOf(iface, nil); err != nil || !ok || name != w.network {
-		t.Errorf("a definition connects a tap by %s, which reads as %q; %v", c, name, err)
+		t.Errorf("a definition connects a tap by %+v, which reads as %q; %v", c, name, err)
 	}
 	for _, name := range []string{"nowhere", "lo"} {
 		if c, err := w.Connection(kerneltest.Soon(t), name); !errors.Is(err, model.ErrPermanent) || strings.Count(err.Error(), ": ") < 2 {
-			t.Errorf("%s: %s, %v, want a reason and a remedy", name, c, err)
+			t.Errorf("%s: %+v, %v, want a reason and a remedy", name, c, err)
 		}
 	}
 	if err := w.CheckDualPaths(); err != nil && !strings.Contains(err.Error(), "; ") {

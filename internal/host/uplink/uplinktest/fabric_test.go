@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"sluice/internal/host/libvirt/domxml"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
 	"sluice/internal/model"
@@ -100,11 +99,11 @@ func (f *Fabric) Tap(_ *uplink.Links, tap *netdev.Link) (uplink.Port, bool) {
 }
 
 // Connection implements uplink.Reader.
-func (f *Fabric) Connection(_ context.Context, name string) (domxml.Connection, error) {
+func (f *Fabric) Connection(_ context.Context, name string) (model.TapConnection, error) {
 	if name != Switch {
-		return domxml.Connection{}, fmt.Errorf("%w: there is no fabric %s: name %s", model.ErrPermanent, name, Switch)
+		return model.TapConnection{}, fmt.Errorf("%w: there is no fabric %s: name %s", model.ErrPermanent, name, Switch)
 	}
-	return domxml.Connection{Switch: name, VirtualPort: Kind}, nil
+	return model.TapConnection{Switch: name, VirtualPort: Kind}, nil
 }
 
 // Routes implements uplink.Reader.
