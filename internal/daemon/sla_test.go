@@ -27,7 +27,7 @@ echo "== metadata"; metadata --key sluice --set '<sla limit="3Gbit" class="gold"
 shows 'v1  ua-net0  1Gbit      3Gbit  5Gbit .*gold   metadata; sluice.yaml:5:7; class gold, sluice.yaml:6:11'
 echo "== malformed metadata"; metadata --key sluice --set '<sla limit="3"/>'
 shows 'v1  ua-net0  1Gbit      -  .*sluice.yaml:5:7'
-for i in $(seq 200); do sluice --socket s doctor >doctor || true; grep -q 'asks for no SLA that can be read' doctor && break; sleep 0.1; done
+for i in $(seq 200); do sluice --socket s doctor >doctor || true; grep -q 'the SLA in its metadata cannot be read' doctor && break; sleep 0.1; done
 cat doctor
 metadata --remove
 echo "== set at run time"; sluice --socket s sla set v1 --guarantee 2Gbit --for 1h --reason 'nightly copy'
@@ -66,7 +66,7 @@ func TestSLAsOnALibvirt(t *testing.T) {
 	out := d.Run(t, "bash", "-c", fmt.Sprintf(slas, filepath.Dir(program), dir, d.URI()))
 	for _, want := range []string{
 		"v1: guarantee 2Gbit, until 20",
-		`its metadata asks for no SLA that can be read, so none of it counts: limit: "3" has no unit; write 3Mbit, 3Gbit or 3kpps`,
+		`the SLA in its metadata cannot be read and is ignored: limit: "3" has no unit; write 3Mbit, 3Gbit or 3kpps`,
 		"virsh metadata v1 --uri urn:sluice:sla:1 --remove",
 		`sluice: NIC ua-net0 of v1: there is no class "gld", which its SLA names`,
 		"sluice: NIC ua-net0 of v1: its guarantee of 1Gbit is above its limit of 500Mbit, which counts",

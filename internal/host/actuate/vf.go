@@ -79,7 +79,7 @@ func (a *Actuator) released(ctx context.Context, addr model.PCIAddress) error {
 func (a *Actuator) holder(ctx context.Context, addr model.PCIAddress) (*libvirt.Domain, *libvirt.Hostdev, error) {
 	all, err := a.domains.Domains(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("see who has VF %s: %w", addr, err)
+		return nil, nil, fmt.Errorf("find the holder of VF %s: %w", addr, err)
 	}
 	d, h := holderOf(all, addr)
 	return d, h, nil

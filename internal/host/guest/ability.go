@@ -11,8 +11,9 @@ import (
 )
 
 // remedyExec says how to allow a guest's agent to run commands.
-const remedyExec = "let the guest's agent run guest-exec and guest-exec-status: take them out of block-rpcs in /etc/qemu/qemu-ga.conf (Debian, Ubuntu), " +
-	"or out of BLACKLIST_RPC, or into --allow-rpcs of FILTER_RPC_ARGS, in /etc/sysconfig/qemu-ga (RHEL and its kin), and restart qemu-guest-agent"
+const remedyExec = "let the guest's agent run guest-exec and guest-exec-status: remove them from block-rpcs in " +
+	"/etc/qemu/qemu-ga.conf (Debian, Ubuntu), or from BLACKLIST_RPC, or add them to --allow-rpcs of FILTER_RPC_ARGS, in " +
+	"/etc/sysconfig/qemu-ga (RHEL and derivatives), and restart qemu-guest-agent"
 
 // Ability tells whether limits can be set inside a guest.
 type Ability struct {
@@ -39,7 +40,7 @@ func (s *Shaper) Ability(ctx context.Context, vm model.VMID) Ability {
 	case err == nil:
 		return Ability{Limits: model.Yes}
 	case ctx.Err() != nil || errors.Is(err, model.ErrGuest):
-		return Ability{Why: err.Error(), Remedy: "look at the guest's agent"}
+		return Ability{Why: err.Error(), Remedy: "check the guest's agent"}
 	}
 	return Ability{Limits: model.No, Why: err.Error(), Remedy: "a Linux guest with iproute2 and coreutils can be limited"}
 }

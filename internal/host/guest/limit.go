@@ -185,10 +185,10 @@ func (s *Shaper) start(ctx context.Context, key channelKey, now, contract model.
 	s.mu.Lock()
 	s.channels[key] = ch
 	s.mu.Unlock()
-	if last == nil || last.boot != ch.boot || last.contract.IsZero() || st.stands(last.now) == nil {
+	if last == nil || last.boot != ch.boot || last.contract.IsZero() || st.kept(last.now) == nil {
 		return nil
 	}
-	return again(st.stands(last.contract))
+	return again(st.kept(last.contract))
 }
 
 // drop forgets a channel and closes its pipe if the agent allows it.

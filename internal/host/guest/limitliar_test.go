@@ -129,7 +129,7 @@ func FuzzLimitState(f *testing.F) {
 		err := answered(text)
 		st, perr := parseState(text)
 		if perr == nil {
-			_ = st.stands(model.Rate{Bits: b, Packets: p})
+			_ = st.kept(model.Rate{Bits: b, Packets: p})
 			if st.seq == 0 || st.ceil > 1e18 {
 				t.Errorf("%+v", st)
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	errGone     = errors.New("the process that Sluice runs in the guest is not there any more")
+	errGone     = errors.New("the process that Sluice runs in the guest has ended")
 	errNoMaster = errors.New("the guest has no device above its virtio NIC and VF: it needs net_failover, or a bond of the two with their MAC")
 	errAgain    = errors.New("it has been set again")
 )
@@ -45,9 +45,11 @@ func answered(text string) error {
 	case "missing":
 		return fmt.Errorf("the guest has no program %q: install iproute2 and coreutils in it", cut(rest))
 	case "htb":
-		return errors.New("the guest's kernel has no HTB: it needs the module sch_htb (in Debian's and Ubuntu's kernels, and in RHEL's kernel-modules-core or kernel-modules)")
+		return errors.New("the guest's kernel has no HTB: it needs the module sch_htb (in Debian's and Ubuntu's kernels, and in RHEL's " +
+			"kernel-modules-core or kernel-modules)")
 	case "foreign":
-		return fmt.Errorf("the device in the guest has a qdisc of somebody else's, %q: delete it there (tc qdisc del dev DEVICE root), or leave bandwidth.in_guest off", cut(rest))
+		return fmt.Errorf("the device in the guest has a qdisc that Sluice did not set, %q: delete it there (tc qdisc del dev DEVICE root), "+
+			"or leave bandwidth.in_guest off", cut(rest))
 	case "several":
 		return fmt.Errorf("the guest has several devices above the NIC: %q", cut(rest))
 	}
@@ -123,8 +125,8 @@ func tcRate(s string) uint64 {
 // unlimited is the rate that the script gives a class without limit, in bits/s.
 const unlimited = 1e12
 
-// stands returns an error unless the guest's classes were as they had been set.
-func (st *state) stands(set model.Rate) error {
+// kept returns an error unless the guest's classes were as they had been set.
+func (st *state) kept(set model.Rate) error {
 	if st.root != "htb 51ce:" {
 		return fmt.Errorf("%w: its qdisc was %q", ErrLifted, cut(st.root))
 	}
@@ -185,10 +187,10 @@ func (s *Shaper) verify(ctx context.Context, key channelKey, ch *channel) error 
 		st, err := parseState(text)
 		if err == nil && st.seq == ch.seq && answered(text) == nil {
 			ch.checked = time.Now()
-			return again(st.stands(ch.now))
+			return again(st.kept(ch.now))
 		}
 		if st.seq == ch.seq && lastLine(text) == "error tc" {
-			return cmp.Or(st.stands(ch.now), answered(text))
+			return cmp.Or(st.kept(ch.now), answered(text))
 		}
 		if err := sleep.For(ctx, wait); err != nil {
 			return err

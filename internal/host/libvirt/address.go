@@ -33,7 +33,7 @@ func parseURI(uri string) (address, error) {
 func readURI(uri string) (address, error) {
 	u, err := url.Parse(uri)
 	if err != nil {
-		return address{}, errors.New("is no URI")
+		return address{}, errors.New("is not a URI")
 	}
 	driver, transport, given := strings.Cut(u.Scheme, "+")
 	a := address{name: driver + "://" + u.Path}

@@ -148,7 +148,7 @@ func handle(vm model.VMID) (lv.Domain, error) {
 	d := lv.Domain{Name: string(vm), ID: -1}
 	id, err := hex.DecodeString(strings.ReplaceAll(string(vm), "-", ""))
 	if err != nil || len(id) != len(d.UUID) {
-		return d, fmt.Errorf("%w: %q is no UUID", model.ErrPermanent, vm)
+		return d, fmt.Errorf("%w: %q is not a UUID", model.ErrPermanent, vm)
 	}
 	copy(d.UUID[:], id)
 	return d, nil

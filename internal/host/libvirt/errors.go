@@ -89,7 +89,7 @@ var rules = []rule{
 	{lv.ErrOk, "already in the process of unplug", errPending, ""},
 	{lv.ErrOk, "power indicator blinking", errPending, ""},
 	{lv.ErrAgentUnresponsive, "", model.ErrGuest, "start qemu-guest-agent in the guest"},
-	{lv.ErrAgentUnsynced, "", model.ErrGuest, "the guest agent does not follow: restart qemu-guest-agent in the guest"},
+	{lv.ErrAgentUnsynced, "", model.ErrGuest, "the guest agent is out of sync: restart qemu-guest-agent in the guest"},
 	{errAgentCommandTimeout, "", model.ErrGuest, "the guest agent did not answer in time"},
 	{lv.ErrArgumentUnsupported, "agent is not configured", model.ErrPermanent, "add the org.qemu.guest_agent.0 channel to the domain"},
 	{lv.ErrOperationTimeout, "", nil, "another job holds the domain: see `virsh domjobinfo` and `virsh domcontrol`"},

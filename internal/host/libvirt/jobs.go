@@ -16,8 +16,8 @@ import (
 // jobLimit bounds a query of a domain's jobs.
 const jobLimit = 2 * time.Second
 
-// hangLimit is how long a QEMU may take for one monitor command before the domain counts as stuck: far longer than a hot-plug takes, and far
-// shorter than a person would wait.
+// hangLimit is how long a QEMU may take for one monitor command before the domain counts as stuck: far longer than a hot-plug takes, and
+// far shorter than a person would wait.
 const hangLimit = time.Second
 
 // checkJobs checks for migrations: of all domains, or of those known to be in a job.

@@ -153,18 +153,18 @@ func set(n *model.NICSLA, name, value string) (err error) {
 		n.SLA.Receive, err = model.ParseRate(value)
 	case "weight":
 		if n.SLA.Weight, err = strconv.ParseFloat(value, 64); err != nil || !(n.SLA.Weight >= 0.001 && n.SLA.Weight <= 1000) {
-			return fmt.Errorf("%q is no number from 0.001 to 1000", model.Shorten(value))
+			return fmt.Errorf("%q is not a number from 0.001 to 1000", model.Shorten(value))
 		}
 	case "class":
 		if n.SLA.Class = value; !plainText(value) {
-			return fmt.Errorf("%q is no name of a class", model.Shorten(value))
+			return fmt.Errorf("%q is not a valid class name", model.Shorten(value))
 		}
 	case "nic":
 		if n.NIC = value; !plainText(value) {
-			return fmt.Errorf("%q is no pattern", model.Shorten(value))
+			return fmt.Errorf("%q is not a pattern", model.Shorten(value))
 		}
 		if _, err = path.Match(value, ""); err != nil {
-			return fmt.Errorf("%q is no pattern", model.Shorten(value))
+			return fmt.Errorf("%q is not a pattern", model.Shorten(value))
 		}
 	default:
 		return errors.New("no such attribute: there are guarantee, limit, receive, weight, class and nic")
@@ -181,8 +181,8 @@ func plainText(text string) bool {
 func metadataProblem(vm, why string) model.Problem {
 	return model.Problem{
 		Subject: vm,
-		Text:    "its metadata asks for no SLA that can be read, so none of it counts: " + why,
-		Remedy: fmt.Sprintf(`set it anew, as with: virsh metadata %[1]s --uri %[2]s --key sluice --set '<sla guarantee="2Gbit"/>'; or take it away: virsh metadata %[1]s --uri %[2]s --remove`,
-			vm, Namespace),
+		Text:    "the SLA in its metadata cannot be read and is ignored: " + why,
+		Remedy: fmt.Sprintf(`set it again, for example: virsh metadata %[1]s --uri %[2]s --key sluice --set '<sla guarantee="2Gbit"/>'; `+
+			`or remove it: virsh metadata %[1]s --uri %[2]s --remove`, vm, Namespace),
 	}
 }

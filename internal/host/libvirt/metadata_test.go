@@ -61,9 +61,9 @@ func TestReadMetadata(t *testing.T) {
 			"guarantee above limit", `<s:sla ` + ours + ` guarantee="2Gbit" limit="1Gbit"/>`, nil,
 			"guarantee: 2Gbit is above the limit of 1Gbit: raise the limit or lower the guarantee",
 		},
-		{"weight", `<s:sla ` + ours + ` weight="NaN"/>`, nil, `weight: "NaN" is no number from 0.001 to 1000`},
-		{"class", `<s:sla ` + ours + ` class=""/>`, nil, `class: "" is no name of a class`},
-		{"pattern", `<s:sla ` + ours + ` nic="[" limit="1Gbit"/>`, nil, `nic: "[" is no pattern`},
+		{"weight", `<s:sla ` + ours + ` weight="NaN"/>`, nil, `weight: "NaN" is not a number from 0.001 to 1000`},
+		{"class", `<s:sla ` + ours + ` class=""/>`, nil, `class: "" is not a valid class name`},
+		{"pattern", `<s:sla ` + ours + ` nic="[" limit="1Gbit"/>`, nil, `nic: "[" is not a pattern`},
 		{"text", `<s:sla ` + ours + `>2Gbit</s:sla>`, nil, `there is text, "2Gbit": write attributes`},
 		{
 			"inner without NIC", `<s:sla ` + ours + `><s:sla limit="1Gbit"/></s:sla>`, nil,
@@ -114,7 +114,8 @@ func TestMetadataIsFollowed(t *testing.T) {
 		{SLA: model.SLA{Guarantee: model.Rate{Bits: 2e9}, Source: "metadata"}},
 	}, "")
 	metadata("--key", "sluice", "--set", `<sla guarantee="2"/>`)
-	becomes("a problem", nil, `v: its metadata asks for no SLA that can be read, so none of it counts: guarantee: "2" has no unit; write 2Mbit, 2Gbit or 2kpps; set it anew, as with: virsh metadata v --uri urn:sluice:sla:1`)
+	becomes("a problem", nil, `v: the SLA in its metadata cannot be read and is ignored: guarantee: "2" has no unit; write 2Mbit, 2Gbit or 2kpps; `+
+		`set it again, for example: virsh metadata v --uri urn:sluice:sla:1`)
 	metadata("--remove")
 	becomes("no SLA again", nil, "")
 

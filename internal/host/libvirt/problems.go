@@ -41,7 +41,7 @@ func (c *Conn) leftBehind(l *pool, named []model.Problem) []model.Problem {
 	return out
 }
 
-const stuckRemedy = "see `virsh domcontrol`: is its QEMU stopped, its storage hanging?"
+const stuckRemedy = "see `virsh domcontrol`: is its QEMU stopped, or its storage hanging?"
 
 func (v *inventory) problems() []model.Problem {
 	v.mu.Lock()
@@ -78,7 +78,7 @@ func duplicates(doms []Domain) []model.Problem {
 				out = append(out, model.Problem{
 					Subject: u.vm,
 					Text:    fmt.Sprintf("MAC %s of %s is also that of %s of %s", n.MAC, u.alias, was.alias, was.vm),
-					Remedy:  "give each NIC its own MAC: with two alike neither can be given a VF",
+					Remedy:  "give each NIC its own MAC: neither of two NICs with the same MAC can have a VF",
 				})
 				continue
 			}

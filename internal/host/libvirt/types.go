@@ -15,7 +15,7 @@ type Options struct {
 
 	Keepalive  time.Duration // interval of pings; a silent libvirtd is given up after about three times this; 0: 5 s
 	Resync     time.Duration // at least this often all domains are read again; 0: 1 min
-	Watch      time.Duration // polling interval of jobs (migrations), which are also checked before every change; virtual PFs' links: a fifth of it; 0: 20 s
+	Watch      time.Duration // polling interval of jobs (migrations), also checked before every change; of virtual PFs' links a fifth; 0: 20 s
 	MinBackoff time.Duration // first pause before reconnecting; 0: 200 ms
 	MaxBackoff time.Duration // longest pause before reconnecting; 0: 10 s
 	CallLimit  time.Duration // timeout of calls that Conn makes on its own; 0: 10 s

@@ -157,7 +157,8 @@ func (d *persistent) changeable() error {
 		return fmt.Errorf("%w: it is running, and a virtual PF cannot be plugged or unplugged then: shut it down first (virsh shutdown %s)",
 			model.ErrPermanent, d.name)
 	case d.saved:
-		return fmt.Errorf("%w: it is saved, and would come back with the devices it had then: start it and shut it down (virsh start %s), or drop what was saved (virsh managedsave-remove %s)", model.ErrPermanent, d.name, d.name)
+		return fmt.Errorf("%w: it is saved, and would resume with the devices it had then: start it and shut it down (virsh start %s), or "+
+			"discard the saved state (virsh managedsave-remove %[2]s)", model.ErrPermanent, d.name)
 	}
 	return nil
 }

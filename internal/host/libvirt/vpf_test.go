@@ -413,9 +413,9 @@ func TestCheckVPF(t *testing.T) {
 	redefine(strings.Replace(full, "value='ua-vpf-vpf0-pf'", "value='ua-vpf-vpf0-fp'", 1))
 	check("misspelt", changed+"sriov-pf of ua-vpf-vpf0-vf0 in <qemu:override> is ua-vpf-vpf0-fp: want ua-vpf-vpf0-pf")
 	redefine(strings.ReplaceAll(full, "<link state='down'/>", "<link state='up'/>"))
-	check("links", changed+"the link of ua-vpf-vpf0-vf0 is up: it would have a carrier before its policy stands",
-		changed+"the link of ua-vpf-vpf0-vf1 is up: it would have a carrier before its policy stands",
-		changed+"the link of ua-vpf-vpf0-pf is up: it would have a carrier before its policy stands")
+	check("links", changed+"the link of ua-vpf-vpf0-vf0 is up: it would have a carrier before its policy is in force",
+		changed+"the link of ua-vpf-vpf0-vf1 is up: it would have a carrier before its policy is in force",
+		changed+"the link of ua-vpf-vpf0-pf is up: it would have a carrier before its policy is in force")
 
 	d.Virsh(t, "undefine", "v")
 	check("undefined", "virtual PF vpf0: libvirt no longer knows its VM")

@@ -21,8 +21,8 @@ func (c *Conn) CheckVPF(ctx context.Context, p *model.VirtualPF) (out []model.Pr
 	}
 	def, err := c.stored(ctx, s, p.VM, "")
 	if isGone(err) {
-		return []model.Problem{vpfProblem(p, "libvirt no longer knows its VM", "define the VM again, or give up the virtual PF: "+undefineHint(p))},
-			nil
+		remedy := "define the VM again, or give up the virtual PF: " + undefineHint(p)
+		return []model.Problem{vpfProblem(p, "libvirt no longer knows its VM", remedy)}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,36 +18,28 @@ type Domain struct {
 	Name string
 	NICs []model.NIC
 
-	doc      *etree.Document
+	doc      *domxml.Domain
 	hostdevs []*etree.Element // parallel to NICs
 }
 
 // Parse reads domain XML. It is an error if a VF assigned by Sluice has no NIC: without the NIC's MAC the guest would not pair it with its
 // NIC.
 func Parse(xml []byte) (*Domain, error) {
-	d := &Domain{doc: etree.NewDocument()}
-	if err := d.doc.ReadFromBytes(xml); err != nil {
-		return nil, fmt.Errorf("read domain XML: %w", err)
-	}
-	root := d.doc.SelectElement("domain")
-	if root == nil {
-		return nil, errors.New("read domain XML: no element domain")
-	}
-	d.ID, d.Name = model.VMID(textOf(root, "uuid")), textOf(root, "name")
-	devices := root.SelectElement("devices")
-	if devices == nil {
-		return d, nil
-	}
-	nics, err := interfaces(devices)
+	doc, err := domxml.Parse(string(xml))
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range devices.SelectElements("hostdev") {
-		alias := attr(h, "alias", "name")
+	d := &Domain{ID: model.VMID(textOf(doc.Root, "uuid")), Name: textOf(doc.Root, "name"), doc: doc}
+	nics, err := interfaces(doc.Devices)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range doc.Devices.SelectElements("hostdev") {
+		alias := domxml.AliasOf(h)
 		if !model.OwnAlias(alias) {
 			continue
 		}
-		nic := behind(nics, alias, attr(h, "teaming", "persistent"))
+		nic := behind(nics, alias, domxml.ChildAttr(h, "teaming", "persistent"))
 		if nic == nil {
 			return nil, fmt.Errorf("no virtio NIC belongs to %s of %s", alias, d.Name)
 		}
@@ -61,7 +52,7 @@ func Parse(xml []byte) (*Domain, error) {
 func interfaces(devices *etree.Element) ([]model.NIC, error) {
 	var out []model.NIC
 	for _, x := range devices.SelectElements("interface") {
-		text := attr(x, "mac", "address")
+		text := domxml.ChildAttr(x, "mac", "address")
 		if x.SelectAttrValue("type", "") == "hostdev" || text == "" {
 			continue
 		}
@@ -69,10 +60,10 @@ func interfaces(devices *etree.Element) ([]model.NIC, error) {
 		if err != nil {
 			return nil, err
 		}
-		n := model.NIC{Alias: attr(x, "alias", "name"), MAC: mac}
+		n := model.NIC{Alias: domxml.AliasOf(x), MAC: mac}
 		n.Network, _ = domxml.SwitchOf(x, nil)
 		if vlan := x.SelectElement("vlan"); vlan != nil {
-			n.VLAN, _ = strconv.Atoi(attr(vlan, "tag", "id"))
+			n.VLAN, _ = strconv.Atoi(domxml.ChildAttr(vlan, "tag", "id"))
 		}
 		out = append(out, n)
 	}
@@ -103,32 +94,25 @@ func (d *Domain) With(vfs []model.PCIAddress) ([]byte, error) {
 	for i, h := range d.hostdevs {
 		address := h.FindElement("source/address")
 		if address == nil {
-			return nil, fmt.Errorf("%s has no source address", attr(h, "alias", "name"))
+			return nil, fmt.Errorf("%s has no source address", domxml.AliasOf(h))
 		}
 		if err := setAddress(address, vfs[i]); err != nil {
 			return nil, err
 		}
 	}
-	text, err := domxml.Text(d.doc)
+	text, err := d.doc.String()
 	return []byte(text), err
 }
 
 func setAddress(e *etree.Element, a model.PCIAddress) error {
 	parts := strings.FieldsFunc(string(a), func(r rune) bool { return r == ':' || r == '.' })
 	if len(parts) != 4 {
-		return fmt.Errorf("%q is no PCI address", a)
+		return fmt.Errorf("%q is not a PCI address", a)
 	}
 	for i, name := range []string{"domain", "bus", "slot", "function"} {
 		e.CreateAttr(name, "0x"+parts[i])
 	}
 	return nil
-}
-
-func attr(e *etree.Element, child, name string) string {
-	if c := e.SelectElement(child); c != nil {
-		return c.SelectAttrValue(name, "")
-	}
-	return ""
 }
 
 func textOf(e *etree.Element, child string) string {

@@ -123,11 +123,11 @@ func TestPath(t *testing.T) {
 		},
 		{
 			name: "boasts on virtio", then: func(g *fakeGuest) { steady(g); g.lie = 1e6 },
-			want: "unknown: not believed: what the guest says of its virtio NIC contradicts the tap's counters",
+			want: "unknown: not believed: the guest's figures for its virtio NIC contradict the tap's counters",
 		},
 		{
 			name: "hides virtio", then: func(g *fakeGuest) { steady(g); g.virtio.moves(900_000); g.lie = ^uint64(900_000) + 1 },
-			want: "unknown: not believed: what the guest says of its virtio NIC contradicts the tap's counters",
+			want: "unknown: not believed: the guest's figures for its virtio NIC contradict the tap's counters",
 		},
 		{
 			name: "more than the link", then: func(g *fakeGuest) { g.vf.moves(1e9) },

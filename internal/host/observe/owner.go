@@ -34,7 +34,7 @@ func owner(vf *model.VF, use vf.Use, held *libvirt.Hostdev, name string, pool Po
 	case use.OtherNetns:
 		return model.OwnerForeign, "its interface is in another network namespace"
 	case open >= foreignAfter:
-		return model.OwnerForeign, "a process that is no libvirt domain has it open"
+		return model.OwnerForeign, "a process other than a libvirt domain has it open"
 	}
 	return model.OwnerFree, ""
 }

@@ -98,7 +98,7 @@ func (p *vfPath) judge(vf model.Traffic, virtio counts, prev, a answer, bound li
 		return false
 	case checked && !within(virtio, lo, hi):
 		p.out.Denied = denied
-		p.out.Note = "not believed: what the guest says of its virtio NIC contradicts the tap's counters"
+		p.out.Note = "not believed: the guest's figures for its virtio NIC contradict the tap's counters"
 		return false
 	}
 	p.good = a.at

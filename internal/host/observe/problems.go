@@ -19,7 +19,7 @@ func (s *Source) problems(snap *model.Snapshot, pool Pool, trouble []model.Probl
 			out = append(out, model.Problem{
 				Subject: pf.Name,
 				Text:    fmt.Sprintf("sriov_numvfs changed from %d to %d since the config was read", was, pf.NumVFs),
-				Remedy:  "reload the config when this is meant to be",
+				Remedy:  "reload the config if this is intended",
 			})
 		}
 	}

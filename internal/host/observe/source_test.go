@@ -458,7 +458,7 @@ func TestForeignProcess(t *testing.T) {
 			vf := snapshot(t, s).PFs[0].VFs[1]
 			return fmt.Sprint(vf.Owner, " ", vf.OwnerWhy)
 		}
-		const taken = "foreign a process that is no libvirt domain has it open"
+		const taken = "foreign a process other than a libvirt domain has it open"
 		if got := snapshot(t, s).PFs[0].VFs[2]; got.Owner != model.OwnerForeign {
 			t.Errorf("open at the first look, but %s", got.Owner)
 		}

@@ -24,7 +24,7 @@ func (e *editor) machine() error {
 	if e.Express() || e.o.Bond {
 		return nil
 	}
-	return refuse("a VM of machine q35 (or virt) is needed: virt-install --machine q35; or a bond in the guest and failover: bond in sluice.yaml",
+	return refuse("use a VM of machine q35 (or virt): virt-install --machine q35; or a bond in the guest, with failover: bond in sluice.yaml",
 		"its machine %q has no PCI Express, without which QEMU pairs no VF with a virtio NIC", e.Machine())
 }
 
@@ -50,18 +50,18 @@ func (e *editor) acpi() {
 		domxml.Append(features, etree.NewElement("acpi"))
 	}
 	e.record.acpi = true
-	e.changed("ACPI, by which the guest notices that a VF is plugged")
+	e.changed("ACPI, through which the guest notices that a VF is plugged in")
 }
 
 // agent adds a channel to qemu-guest-agent. If it also adds a controller, that gets its own port, because libvirt would otherwise put it on
 // a port for VFs.
 func (e *editor) agent() error {
-	var serial bool
 	for _, c := range e.Devices.SelectElements("channel") {
 		if domxml.ChildAttr(c, "target", "name") == agentName {
 			return nil
 		}
 	}
+	own := ""
 	if !e.HasSerial() && e.Express() {
 		bus, err := e.port(serialPort)
 		if err != nil {
@@ -71,7 +71,7 @@ func (e *editor) agent() error {
 		c.CreateAttr("index", "0")
 		domxml.SetAddress(c, domxml.Address{Bus: bus})
 		e.add(c)
-		serial = true
+		own = ", and its controller on a port of its own"
 	}
 	c := etree.NewElement("channel")
 	c.CreateAttr("type", "unix")
@@ -79,11 +79,7 @@ func (e *editor) agent() error {
 	domxml.Child(c, "alias", "name", agentAlias)
 	e.add(c)
 	e.record.agent = true
-	if serial {
-		e.changed("channel %s, by which qemu-guest-agent in the guest says when it is up, and its controller on a port of its own", agentName)
-		return nil
-	}
-	e.changed("channel %s, by which qemu-guest-agent in the guest says when it is up", agentName)
+	e.changed("channel %s, through which qemu-guest-agent in the guest reports that it is up%s", agentName, own)
 	return nil
 }
 
@@ -158,7 +154,7 @@ func (e *editor) place() (at domxml.Address, multi bool, err error) {
 			return domxml.Address{Slot: slot}, true, nil
 		}
 	}
-	return at, false, refuse("take devices away: virsh edit", "it has no free slot on its first PCI bus for another root port")
+	return at, false, refuse("remove devices: virsh edit", "it has no free slot on its first PCI bus for another root port")
 }
 
 // add inserts a device after the last one of its kind.

@@ -39,7 +39,7 @@ func (e *editor) nics() ([]*nic, error) {
 		}
 		mac, err := model.ParseMAC(domxml.ChildAttr(dev, "mac", "address"))
 		if err != nil {
-			return nil, refuse("give it one: virsh edit", "one of its interfaces has no MAC that can be read: %v", err)
+			return nil, refuse("give it one: virsh edit", "one of its interfaces has no valid MAC: %v", err)
 		}
 		if slices.ContainsFunc(out, func(n *nic) bool { return n.MAC == mac }) {
 			return nil, refuse("give each its own: virsh edit", "two of its interfaces have the MAC %s", mac)
@@ -66,12 +66,12 @@ func (e *editor) unfit(n *nic) error {
 		return refuse("make it "+e.suitable()+", or choose another NIC with --nic",
 			"its NIC %s is on %s, to which no PF of Sluice's pool leads", n.name(), n.Network)
 	case teaming(n.e) != "" && teaming(n.e) != "persistent":
-		return refuse("choose another NIC with --nic, or take its <teaming> away: virsh edit", "its NIC %s is the %s half of another pair",
+		return refuse("choose another NIC with --nic, or remove its <teaming>: virsh edit", "its NIC %s is the %s half of another pair",
 			n.name(), teaming(n.e))
 	}
 	for _, dev := range e.Devices.ChildElements() {
 		if teaming(dev) == "transient" && n.Alias != "" && domxml.ChildAttr(dev, "teaming", "persistent") == n.Alias {
-			return refuse("take that device out of the definition: virsh edit", "its NIC %s is paired with a <%s> by its definition already",
+			return refuse("remove that device from the definition: virsh edit", "its NIC %s is already paired with a <%s> in its definition",
 				n.name(), dev.Tag)
 		}
 	}
@@ -147,17 +147,15 @@ func (e *editor) named(all, fit []*nic, pattern string) ([]*nic, error) {
 	if others := match(all); len(others) > 0 {
 		return nil, e.unfit(others[0])
 	}
-	return nil, refuse("name one by alias, MAC or network", "none of its NICs is %q: it has %s", model.Shorten(pattern), names(all))
+	return nil, refuse("name one by alias, MAC or network", "none of its NICs matches %q: it has %s", model.Shorten(pattern), names(all))
 }
 
 func names(list []*nic) string {
-	var out []string
-	for _, n := range list {
-		text := n.name()
-		if n.Network != "" {
-			text += " on " + n.Network
+	out := make([]string, len(list))
+	for i, n := range list {
+		if out[i] = n.name(); n.Network != "" {
+			out[i] += " on " + n.Network
 		}
-		out = append(out, text)
 	}
 	return strings.Join(out, ", ")
 }
@@ -183,7 +181,7 @@ func (e *editor) pair(n *nic) {
 		r.alias = e.freeAlias("ua-net")
 		a.CreateAttr("name", r.alias)
 		domxml.AddAfter(last, a)
-		e.changed("NIC %s: the alias %s, by which a VF is paired with it", n.MAC, r.alias)
+		e.changed("NIC %s: the alias %s, through which a VF is paired with it", n.MAC, r.alias)
 	}
 }
 
@@ -202,10 +200,13 @@ func (e *editor) freeAlias(prefix string) string {
 
 // foreignVF rejects domains that have a VF in their definition: doctor reports that Sluice leaves such VMs alone.
 func (e *editor) foreignVF() error {
-	const remedy = "take it out of the definition if Sluice should decide: virsh edit"
+	const (
+		foreign = "its definition has a VF that Sluice did not attach, %s, so Sluice leaves it alone"
+		remedy  = "remove it from the definition if Sluice is to decide: virsh edit"
+	)
 	for _, dev := range e.Devices.SelectElements("interface") {
 		if dev.SelectAttrValue("type", "") == "hostdev" {
-			return refuse(remedy, "its definition has a VF that Sluice did not attach, <interface type='hostdev'> with MAC %s, so Sluice leaves it alone", domxml.ChildAttr(dev, "mac", "address"))
+			return refuse(remedy, foreign, "<interface type='hostdev'> with MAC "+domxml.ChildAttr(dev, "mac", "address"))
 		}
 	}
 	for _, dev := range e.Devices.SelectElements("hostdev") {
@@ -215,7 +216,7 @@ func (e *editor) foreignVF() error {
 		}
 		at := hostAddress(source.SelectElement("address"))
 		if teaming(dev) != "" || e.o.IsVF != nil && e.o.IsVF(at) {
-			return refuse(remedy, "its definition has a VF that Sluice did not attach, <hostdev> %s, so Sluice leaves it alone", at)
+			return refuse(remedy, foreign, "<hostdev> "+string(at))
 		}
 	}
 	return nil

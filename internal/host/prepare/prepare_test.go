@@ -147,10 +147,10 @@ func TestPrepareRefuses(t *testing.T) {
 			Options{},
 			"2 of its NICs could have a VF: 52:54:00:00:00:00 on br0, 52:54:00:00:00:01 on br1",
 		},
-		{"none such", domain(nic), Options{NICs: []string{"ua-net7"}}, `none of its NICs is "ua-net7": it has 52:54:00:00:00:00 on br0`},
+		{"none such", domain(nic), Options{NICs: []string{"ua-net7"}}, `none of its NICs matches "ua-net7": it has 52:54:00:00:00:00 on br0`},
 		{"named but unfit", domain(nic, card(1, "e1000", "")), Options{NICs: []string{"br1"}}, `of model "e1000"`},
 		{"other half", domain(card(0, "virtio", "<teaming type='transient' persistent='ua-x'/>")), Options{}, "transient half of another pair"},
-		{"paired", paired, Options{NICs: []string{"ua-net0"}}, "is paired with a <interface> by its definition"},
+		{"paired", paired, Options{NICs: []string{"ua-net0"}}, "is already paired with a <interface> in its definition"},
 		{
 			"VF", domain(nic, "    <interface type='hostdev'><mac address='52:54:00:00:00:09'/></interface>"),
 			Options{},
@@ -255,7 +255,7 @@ func TestUndoAfterOthers(t *testing.T) {
 		},
 		{
 			"NIC gone", change("52:54:00:00:00:00'/>\n      <source", "52:54:00:00:00:07'/>\n      <source"),
-			"NIC 52:54:00:00:00:00 is not there any more",
+			"NIC 52:54:00:00:00:00 no longer exists",
 			[]string{"ua-net0"},
 			[]string{"ua-vf", "sluice"},
 		},

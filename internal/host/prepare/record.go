@@ -55,8 +55,8 @@ func readRecord(d *domxml.Domain) (*record, error) {
 			case "nic":
 				mac, err := model.ParseMAC(c.SelectAttrValue("mac", ""))
 				if err != nil {
-					return nil, refuse("put it right, or take that element away: virsh edit",
-						"what its <metadata> says of its preparation cannot be read: %v", err)
+					return nil, refuse("correct or remove that element: virsh edit",
+						"the record of its preparation in <metadata> cannot be read: %v", err)
 				}
 				r.nics = append(r.nics, &nicRecord{mac: mac, teaming: c.SelectAttrValue("teaming", "") == added, alias: c.SelectAttrValue("alias", "")})
 			}

@@ -19,7 +19,7 @@ func Undo(doc string) (Result, error) {
 		return Result{}, err
 	}
 	if e.record.e == nil {
-		e.note("nothing is on record that was added to it")
+		e.note("its definition has no record of additions by Sluice")
 		return e.result()
 	}
 	for _, r := range e.record.nics {
@@ -33,7 +33,7 @@ func Undo(doc string) (Result, error) {
 	if e.record.metadata && len(metadata.ChildElements()) == 0 {
 		domxml.Remove(metadata)
 	}
-	e.changed("what was on record of it in <metadata> is taken out")
+	e.changed("the record in <metadata> is removed")
 	return e.result()
 }
 
@@ -46,20 +46,20 @@ func (e *editor) part(r *nicRecord) {
 		}
 	}
 	if dev == nil {
-		e.note("NIC %s is not there any more", r.mac)
+		e.note("NIC %s no longer exists", r.mac)
 		return
 	}
 	if user := e.pairedWith(domxml.AliasOf(dev)); user != "" {
-		e.note("NIC %s keeps teaming and alias: a <%s> is paired with it by now", r.mac, user)
+		e.note("NIC %s keeps teaming and alias: a <%s> is now paired with it", r.mac, user)
 		return
 	}
 	if t := dev.SelectElement("teaming"); r.teaming && t != nil {
 		domxml.Remove(t)
-		e.changed("NIC %s: teaming is taken out", r.mac)
+		e.changed("NIC %s: teaming is removed", r.mac)
 	}
 	if a := dev.SelectElement("alias"); r.alias != "" && a != nil && a.SelectAttrValue("name", "") == r.alias {
 		domxml.Remove(a)
-		e.changed("NIC %s: the alias %s is taken out", r.mac, r.alias)
+		e.changed("NIC %s: the alias %s is removed", r.mac, r.alias)
 	}
 }
 
@@ -79,7 +79,7 @@ func (e *editor) dropAgent() {
 	}
 	if c := e.ByAlias("channel", agentAlias); c != nil {
 		domxml.Remove(c)
-		e.changed("channel %s is taken out", agentName)
+		e.changed("channel %s is removed", agentName)
 	}
 	c := e.ByAlias("controller", serialAlias)
 	if c == nil {
@@ -117,7 +117,7 @@ func (e *editor) dropPorts() {
 			e.keep(all[i], "the root port of bus %d stays: there are PCI controllers with higher indexes", i)
 		default:
 			domxml.Remove(all[i])
-			e.changed("the root port of bus %d is taken out", i)
+			e.changed("the root port of bus %d is removed", i)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (e *editor) dropACPI() {
 	}
 	if a := features.SelectElement("acpi"); a != nil {
 		domxml.Remove(a)
-		e.changed("ACPI is taken out")
+		e.changed("ACPI is removed")
 	}
 	if e.record.features && len(features.ChildElements()) == 0 {
 		domxml.Remove(features)

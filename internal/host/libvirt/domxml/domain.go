@@ -32,9 +32,6 @@ func Parse(doc string) (*Domain, error) {
 	return d, nil
 }
 
-// String returns the document as text.
-func (d *Domain) String() (string, error) { return Text(d.Doc) }
-
 // AliasOf returns the alias of a device, or "".
 func AliasOf(dev *etree.Element) string { return ChildAttr(dev, "alias", "name") }
 

@@ -14,9 +14,9 @@ var (
 	byNumber    = strings.NewReplacer("\uFDD0", "&#9;", "\uFDD1", "&#10;", "\uFDD2", "&#13;")
 )
 
-// Text serializes a document so that parsing the text yields the same document.
-func Text(doc *etree.Document) (string, error) {
-	doc = doc.Copy()
+// String serializes the document so that parsing the text yields the same document.
+func (d *Domain) String() (string, error) {
+	doc := d.Doc.Copy()
 	mark(&doc.Element)
 	text, err := doc.WriteToString()
 	return byNumber.Replace(text), err

@@ -29,8 +29,8 @@ func NIC(mac, alias string, teaming bool) string {
 	if teaming {
 		team = "<teaming type='persistent'/>"
 	}
-	return fmt.Sprintf("<interface type='bridge'><mac address='%s'/><source bridge='%s'/><model type='virtio'/>%s<alias name='%s'/><rom enabled='no'/></interface>",
-		mac, Bridge, team, alias)
+	return fmt.Sprintf("<interface type='bridge'><mac address='%s'/><source bridge='%s'/><model type='virtio'/>%s<alias name='%s'/>"+
+		"<rom enabled='no'/></interface>", mac, Bridge, team, alias)
 }
 
 // RNG returns the XML of a device that can be hot-plugged safely.

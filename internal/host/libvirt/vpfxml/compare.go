@@ -121,7 +121,7 @@ func (c *differences) function(f function) {
 	case c.p.Backend == model.BackendVDPA && down:
 		c.add("the link of %s is down, and libvirt cannot set that of a vDPA device up", f.alias)
 	case c.p.Backend == model.BackendTap && !down && !c.live:
-		c.add("the link of %s is up: it would have a carrier before its policy stands", f.alias)
+		c.add("the link of %s is up: it would have a carrier before its policy is in force", f.alias)
 	}
 	if at, ok := domxml.AddressOf(e); !ok || at != f.at {
 		c.add("the address of %s is %s: want %s", f.alias, at, f.at)
@@ -178,7 +178,7 @@ func (c *differences) rest() {
 	for _, e := range c.order {
 		alias := domxml.AliasOf(e)
 		if have = append(have, alias); !slices.Contains(c.seen, alias) {
-			c.add("%s is there, and was not defined", alias)
+			c.add("%s exists, but was not defined", alias)
 		}
 	}
 	if i := slices.Index(have, c.p.PFAlias()); i >= 0 && i < len(have)-1 {

@@ -112,11 +112,11 @@ func TestCompare(t *testing.T) {
 		},
 		{
 			"link", small, with(`<link state="down"/>`, `<link state="up"/>`),
-			[]string{"the link of ua-vpf-a-vf0 is up: it would have a carrier before its policy stands"},
+			[]string{"the link of ua-vpf-a-vf0 is up: it would have a carrier before its policy is in force"},
 		},
 		{
 			"no link", small, without(`<link state="down"/>`),
-			[]string{"the link of ua-vpf-a-vf0 is up: it would have a carrier before its policy stands"},
+			[]string{"the link of ua-vpf-a-vf0 is up: it would have a carrier before its policy is in force"},
 		},
 		{
 			"override", small, func(s string) string {
@@ -141,7 +141,7 @@ func TestCompare(t *testing.T) {
 		},
 		{"one more", small, func(s string) string {
 			return strings.Replace(s, "<disk", strings.Replace(interfaces.FindString(s), "vf0", "vf2", 1)+"<disk", 1)
-		}, []string{"ua-vpf-a-vf2 is there, and was not defined"}},
+		}, []string{"ua-vpf-a-vf2 exists, but was not defined"}},
 		{"order", small, func(s string) string {
 			all := interfaces.FindAllString(s, -1)
 			return strings.Replace(s, strings.Join(all, ""), all[2]+all[0]+all[1], 1)

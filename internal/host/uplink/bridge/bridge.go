@@ -71,8 +71,10 @@ func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 	up = model.Uplink{Switch: br.Name, Port: port.Name}
 	switch {
 	case pf.Eswitch == model.EswitchSwitchdev:
-		up.Why = fmt.Sprintf("the NIC's embedded switch is in mode switchdev, in which a VF reaches nobody but its representor on the host, and Sluice cannot steer those yet: a VM would be cut off by a VF of %s", pf.Name)
-		up.Remedy = fmt.Sprintf("use mode legacy, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; devlink dev eswitch set pci/%[2]s mode legacy", pf.Name, pf.Address)
+		up.Why = fmt.Sprintf("the NIC's embedded switch is in mode switchdev, in which a VF reaches only its representor on the host, which "+
+			"Sluice cannot steer yet: a VM would be cut off by a VF of %s", pf.Name)
+		up.Remedy = fmt.Sprintf("use mode legacy, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; "+
+			"devlink dev eswitch set pci/%[2]s mode legacy", pf.Name, pf.Address)
 	case port != link:
 		bonded(&up, link, port, links.ByIndex[port.Bond.Active])
 	}
@@ -106,12 +108,12 @@ func refuse(pf, port, master *netdev.Link) model.Uplink {
 func bonded(up *model.Uplink, pf, bond, active *netdev.Link) {
 	switch {
 	case bond.Bond.Mode != netdev.ActiveBackup:
-		up.Why = fmt.Sprintf("%s is in bond %s of mode %s, whose frames take any of its ports and not the PF of the VF they are for", pf.Name,
-			bond.Name, bond.Bond.Mode)
+		up.Why = fmt.Sprintf("%s is in bond %s of mode %s, which sends frames through any of its ports, not through the PF of the VF that "+
+			"they are for", pf.Name, bond.Name, bond.Bond.Mode)
 		up.Remedy = "use mode active-backup, or take the PF out of the bond"
 	case active == nil:
 		up.Why = fmt.Sprintf("bond %s, which %s is in, has no active port", bond.Name, pf.Name)
-		up.Remedy = "see to the cables: ip -d link show " + bond.Name
+		up.Remedy = "check the cables: ip -d link show " + bond.Name
 		up.Passes = true
 	case active.Index != pf.Index:
 		up.Why = fmt.Sprintf("%s is a backup of bond %s, which receives through %s", pf.Name, bond.Name, active.Name)
@@ -133,8 +135,8 @@ func (b *Bridge) Tap(links *uplink.Links, tap *netdev.Link) (p uplink.Port, ok b
 func (b *Bridge) Connection(ctx context.Context, name string) (model.TapConnection, error) {
 	link, err := b.kernel.Link(ctx, name)
 	if errors.Is(err, model.ErrGone) {
-		return model.TapConnection{}, fmt.Errorf("%w: there is no Linux bridge %s on this host: create it (ip link add %[2]s type bridge), or name another",
-			model.ErrPermanent, model.Shorten(name))
+		return model.TapConnection{}, fmt.Errorf("%w: there is no Linux bridge %s on this host: create it (ip link add %[2]s type bridge), or "+
+			"name another", model.ErrPermanent, model.Shorten(name))
 	}
 	if err == nil && link.Kind != kind {
 		err = fmt.Errorf("%w: %s is not a Linux bridge: name another, or create one (ip link add NAME type bridge)", model.ErrPermanent, name)
