@@ -42,14 +42,14 @@ func (h *host) node(v *sim.VM, network string, now time.Time) {
 			Channel: true, Defined: now, By: "root",
 		},
 		Running:   true,
-		Functions: []model.FunctionStatus{{VF: -1, Alias: pf.Alias, MAC: pf.MAC, Tap: pf.Tap(), Carrier: model.Yes, Stands: true}},
+		Functions: []model.FunctionStatus{{VF: -1, Alias: pf.Alias, MAC: pf.MAC, Tap: pf.Tap(), Carrier: model.Yes, InForce: true}},
 	}
 	for i, n := range nics {
 		p := &pods[i]
 		n.Function.Inside, n.Function.NoCarrier = p.sla, p.owner == ""
 		vf := model.VirtualVF{MAC: n.MAC, Port: model.PortPolicy{SLA: p.sla}}
 		f := model.FunctionStatus{
-			VF: i, Alias: n.Alias, MAC: n.MAC, Tap: n.Tap(), Carrier: model.TriOf(p.owner != ""), Stands: p.owner != "",
+			VF: i, Alias: n.Alias, MAC: n.MAC, Tap: n.Tap(), Carrier: model.TriOf(p.owner != ""), InForce: p.owner != "",
 			Owner: p.owner,
 		}
 		if p.owner == "" {

@@ -16,7 +16,7 @@ type FunctionStatus struct {
 	MAC      MAC        `json:"mac"`             // of its frames: the grant's, else its own
 	Tap      string     `json:"tap,omitempty"`   // "": its VM does not run, or it has no tap (backend vdpa)
 	Carrier  Tri        `json:"carrier"`         // the effective carrier, in QEMU; Unknown: its VM does not run
-	Stands   bool       `json:"stands"`          // the policy was read back as it should be
+	InForce  bool       `json:"stands"`          // the policy was read back as it should be
 	Owner    string     `json:"owner,omitempty"` // who in the guest has it
 	Drops    SwitchDrop `json:"drops"`           // since the port was created; an igb's PF has those that belong to no function
 	Problems []Problem  `json:"problems,omitempty"`

@@ -35,7 +35,7 @@ func (c *Core) virtual(p *model.VirtualPF) {
 	}
 	for i := -1; i < len(p.VFs); i++ {
 		f, settled := c.function(p, vm, i)
-		if f.Stands && p.Model == model.VPFIGB && i >= 0 {
+		if f.InForce && p.Model == model.VPFIGB && i >= 0 {
 			f.Tap, f.Carrier = s.Functions[0].Tap, s.Functions[0].Carrier
 		}
 		s.Functions, s.Settled = append(s.Functions, f), append(s.Settled, settled)
@@ -86,14 +86,14 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 		have = nil
 	}
 	want := Wanted(p, vf, nic.Tap)
-	f.Stands = Holds(&want, have)
+	f.InForce = Holds(&want, have)
 	if have != nil && len(have.Counts) > 1 {
 		none := have.Counts[len(have.Counts)-1] // frames that match no rule came from here too
 		f.Drops = have.Counts[0]
 		f.Drops.Spoof, f.Drops.VLAN, f.Drops.Rate = f.Drops.Spoof+none.Spoof, f.Drops.VLAN+none.VLAN, f.Drops.Rate+none.Rate
 	}
 	set := Action{Kind: SetPort, VM: p.VM, Alias: f.Alias, Port: want}
-	down := c.mustDown(have, up, c.failed(set.key()) != nil, f.Stands)
+	down := c.mustDown(have, up, c.failed(set.key()) != nil, f.InForce)
 	for _, k := range []Kind{LinkDown, SetPort, LinkUp} {
 		if e := c.failed(key{k, p.VM, f.Alias}); e != nil {
 			a := Action{Kind: k, VM: p.VM, Alias: f.Alias, Port: want, Why: f.Why}
@@ -114,7 +114,7 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 		f.Why = "its tap is not known yet"
 	case c.clearing(nic.Tap):
 		f.Why = "what another VM left at a tap of this name is being cleared up"
-	case !f.Stands:
+	case !f.InForce:
 		f.Why = "its policy is being set"
 		c.do(set)
 	case up && nic.Carrier != model.Yes:
@@ -157,17 +157,17 @@ func (c *Core) igb(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) (
 	}
 	want := Wanted(p, -1, nic.Tap)
 	have := c.ports[nic.Tap]
-	f.Stands = Holds(&want, have)
+	f.InForce = Holds(&want, have)
 	at := 1
 	for i := range vf {
 		if wants, _ := WantsLink(p, i); wants {
 			at++
 		}
 	}
-	if up && f.Stands && at < len(have.Counts) {
+	if up && f.InForce && at < len(have.Counts) {
 		f.Drops = have.Counts[at]
 	}
-	return f, f.Stands && (!up || nic.Carrier == model.Yes)
+	return f, f.InForce && (!up || nic.Carrier == model.Yes)
 }
 
 // twin describes another NIC on the same bridge that has one of the function's MACs, "" if there is none.

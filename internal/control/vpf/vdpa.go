@@ -67,8 +67,8 @@ func device(p *model.VirtualPF, vf int) model.VDPAWant {
 	return want
 }
 
-// deviceStands reports whether a VM finds the device that it needs when it starts. Old kernels do not report the MAC.
-func deviceStands(want *model.VDPAWant, have *model.VDPADevice) bool {
+// deviceReady reports whether a VM finds the device that it needs when it starts. Old kernels do not report the MAC.
+func deviceReady(want *model.VDPAWant, have *model.VDPADevice) bool {
 	return have.Name == want.Name && (have.MAC == want.MAC || have.MAC.IsZero()) && have.Driver == "vhost_vdpa" && have.Linked
 }
 
@@ -76,13 +76,13 @@ func deviceStands(want *model.VDPAWant, have *model.VDPADevice) bool {
 // because libvirt opens it when it starts the VM. A reboot of the host removes it.
 func (c *Core) vdpa(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) (model.FunctionStatus, bool) {
 	want := device(p, vf)
-	f.Stands = slices.ContainsFunc(c.world.VDPA, func(d model.VDPADevice) bool { return deviceStands(&want, &d) })
+	f.InForce = slices.ContainsFunc(c.world.VDPA, func(d model.VDPADevice) bool { return deviceReady(&want, &d) })
 	if vm != nil {
 		if nic := vm.NIC(p.Name, vf); nic != nil {
 			f.Carrier = nic.Carrier
 		}
 	}
-	if f.Stands {
+	if f.InForce {
 		return f, true
 	}
 	a := Action{Kind: MakeDevice, VM: p.VM, Alias: f.Alias, Device: want}

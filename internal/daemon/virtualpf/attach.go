@@ -144,7 +144,7 @@ func (g guest) carried(f vpf.Function) error {
 		return errors.New("its virtual PF has gone")
 	}
 	fn := &s.Functions[f.VF+1]
-	if up, _ := vpf.WantsLink(&s.VirtualPF, f.VF); fn.Stands && (!up || fn.Carrier == model.Yes) {
+	if up, _ := vpf.WantsLink(&s.VirtualPF, f.VF); fn.InForce && (!up || fn.Carrier == model.Yes) {
 		return nil
 	}
 	return errors.New(whyNot(v, s, f.VF))

@@ -161,7 +161,7 @@ func TestFromDefineToLinkUp(t *testing.T) {
 		t.Errorf("detached by another: %v", err)
 	}
 	list, _ := r.List(ctx)
-	if f := list[0].Functions[1]; f.Owner != "pod/eth0" || !f.Stands || f.Carrier != model.Yes || !list[0].Running {
+	if f := list[0].Functions[1]; f.Owner != "pod/eth0" || !f.InForce || f.Carrier != model.Yes || !list[0].Running {
 		t.Errorf("%+v", list)
 	}
 	if err := g.Detach(ctx, channel.Detach{VF: at(p, 0), Owner: "pod/eth0"}); err != nil || r.carrier("a", p.VFAlias(0)) != model.No {

@@ -129,7 +129,7 @@ func TestDevicesOfDefinitions(t *testing.T) {
 	}
 	out, did = b.tick()
 	b.want(did)
-	if s := out.Virtual[0]; !s.Settled[0] || !s.Settled[1] || !s.Functions[1].Stands || len(out.Problems) > 0 {
+	if s := out.Virtual[0]; !s.Settled[0] || !s.Settled[1] || !s.Functions[1].InForce || len(out.Problems) > 0 {
 		t.Errorf("%+v, %+v", s, out.Problems)
 	}
 	if d := b.host.devices[vf]; d.MAC != vpftest.MAC(vdpaVM, "vpf0", 0) || d.Manager != "pci/0000:03:00.*" {

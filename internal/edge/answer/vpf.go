@@ -17,7 +17,7 @@ func VirtualPF(s *model.VirtualPFStatus) api.VirtualPF {
 	for i := range s.Functions {
 		f := &s.Functions[i]
 		one := api.VirtualFunction{
-			VF: f.VF, Alias: f.Alias, MAC: f.MAC.String(), Tap: f.Tap, Link: linkText(f.Carrier), Stands: f.Stands, Owner: f.Owner,
+			VF: f.VF, Alias: f.Alias, MAC: f.MAC.String(), Tap: f.Tap, Link: linkText(f.Carrier), Stands: f.InForce, Owner: f.Owner,
 			Drops: api.PortDrops(f.Drops), Problems: Problems(f.Problems), Why: f.Why,
 			Policy: portOf(&model.PortPolicy{}),
 		}

@@ -48,7 +48,7 @@ func (v *VirtualPFs) Define(_ context.Context, p model.VirtualPF) (model.Virtual
 		p.VFs[0].Grant = &model.VFGrant{Owner: "c1/net1", Port: model.PortPolicy{VLAN: 20}}
 		s.Running, s.Why = true, ""
 		f := &s.Functions[1]
-		f.Tap, f.Carrier, f.Stands, f.Owner, f.Drops = "vnet5", model.Yes, true, "c1/net1", model.SwitchDrop{Spoof: 3, Rate: 12}
+		f.Tap, f.Carrier, f.InForce, f.Owner, f.Drops = "vnet5", model.Yes, true, "c1/net1", model.SwitchDrop{Spoof: 3, Rate: 12}
 		f = &s.Functions[2]
 		f.Tap, f.Carrier, f.Why = "vnet6", model.No, "nobody in the guest has it"
 		f.Problems = []model.Problem{{Subject: p.VMName, Text: "VF 1 has another MAC in libvirt", Remedy: "put it back"}}

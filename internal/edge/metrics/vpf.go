@@ -56,7 +56,7 @@ func (e emitter) function(x *answer.Index, p *model.VirtualPFStatus, f *model.Fu
 		return
 	}
 	e.bool(vvfUp, f.Carrier == model.Yes, vf...)
-	e.bool(vvfInForce, f.Stands, vf...)
+	e.bool(vvfInForce, f.InForce, vf...)
 	for reason, n := range map[string]uint64{"spoof": f.Drops.Spoof, "vlan": f.Drops.VLAN, "rate": f.Drops.Rate} {
 		e.send(vvfDropped, float64(n), p.VMName, string(p.VM), p.Name, name, reason)
 	}

@@ -43,7 +43,7 @@ func TestMetricsOfVirtualVFs(t *testing.T) {
 		Functions: []model.FunctionStatus{
 			{VF: -1, Alias: "ua-vpf-vpf0-pf", Carrier: model.No},
 			{
-				VF: 0, Alias: id.NIC, Tap: "vnet50", Carrier: model.Yes, Stands: true, Owner: "c1/net1",
+				VF: 0, Alias: id.NIC, Tap: "vnet50", Carrier: model.Yes, InForce: true, Owner: "c1/net1",
 				Drops: model.SwitchDrop{Spoof: 5, VLAN: 6, Rate: 33 + 3},
 			},
 			{VF: 1, Alias: "ua-vpf-vpf0-vf1"},

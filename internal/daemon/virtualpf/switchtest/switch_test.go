@@ -146,7 +146,7 @@ func TestPoliciesStandInTheKernel(t *testing.T) {
 	defer func() { stop() }()
 	until(t, m, "all stands", func() bool {
 		list, _ := m.List(t.Context())
-		return len(list) == 1 && list[0].Running && list[0].Functions[0].Stands && list[0].Functions[1].Stands
+		return len(list) == 1 && list[0].Running && list[0].Functions[0].InForce && list[0].Functions[1].InForce
 	})
 	// VLAN 10 for the VF, none for the PF, each with only its own MAC.
 	for _, text := range []string{"again", "and again"} {
