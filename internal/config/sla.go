@@ -16,7 +16,7 @@ func above(x, bound uint64) bool { return bound > 0 && x > bound }
 func (k checker) rates(key string, guarantee, limit Rate) {
 	g := key + ".guarantee"
 	switch speed := k.fastest(); {
-	case above(guarantee.Bits, limit.Bits) || above(guarantee.Packets, limit.Packets):
+	case guarantee.Exceeds(limit):
 		k.report(g, fmt.Sprintf("%s is above the limit of %s", guarantee, limit), "raise the limit or lower the guarantee")
 	case above(guarantee.Bits, speed):
 		k.report(g, fmt.Sprintf("%s is more than any link carries: the fastest of pfs has a speed of %s", Rate{Bits: guarantee.Bits},
@@ -119,7 +119,7 @@ func (c *Config) clashes(first, later int) (list []string) {
 		key string
 		is  [2]Rate
 	}{{"guarantee", [2]Rate{a.Guarantee, b.Guarantee}}, {"limit", [2]Rate{a.Limit, b.Limit}}, {"receive", [2]Rate{a.Receive, b.Receive}}} {
-		if was, is := r.is[0], r.is[1]; differ(was.Bits, is.Bits) || differ(was.Packets, is.Packets) {
+		if was, is := r.is[0], r.is[1]; was.Conflicts(is) {
 			at := func(i int) Pos { return c.pos[fmt.Sprintf("vms[%d].%s", i, r.key)] }
 			list = append(list, fmt.Sprintf("%s: vms[%d].%s of %q has no effect, since the rule for %q sets it first, at %s; "+
 				"put the specific rule before the general one", at(later), later, r.key, b.Match, a.Match, at(first)))
@@ -127,6 +127,3 @@ func (c *Config) clashes(first, later int) (list []string) {
 	}
 	return list
 }
-
-// differ reports whether two values are both set and differ.
-func differ(a, b uint64) bool { return a > 0 && b > 0 && a != b }

@@ -89,7 +89,7 @@ func (k checker) guest(g *Guest, key string) {
 		k.report(key+".addresses", fmt.Sprintf("%q is not a list of prefixes", model.Shorten(g.Addresses)),
 			"write one such as 10.244.0.0/16,fd00::/64")
 	}
-	if above(g.Guarantee.Bits, g.Limit.Bits) || above(g.Guarantee.Packets, g.Limit.Packets) {
+	if g.Guarantee.Exceeds(g.Limit) {
 		k.report(key+".guarantee", fmt.Sprintf("%s is above the limit of %s", g.Guarantee, g.Limit), "raise the limit or lower the guarantee")
 	}
 	if !g.Refuse {

@@ -69,7 +69,7 @@ func TestSLAsOnALibvirt(t *testing.T) {
 		`the SLA in its metadata cannot be read and is ignored: limit: "3" has no unit; write 3Mbit, 3Gbit or 3kpps`,
 		"virsh metadata v1 --uri urn:sluice:sla:1 --remove",
 		`sluice: NIC ua-net0 of v1: there is no class "gld", which its SLA names`,
-		"sluice: NIC ua-net0 of v1: its guarantee of 1Gbit is above its limit of 500Mbit, which counts",
+		"sluice: NIC ua-net0 of v1: its guarantee of 1Gbit is above its limit of 500Mbit, and the limit applies",
 		"sla (guarantee 2Gbit)", "nightly copy", "v1: its SLA again comes from metadata, rules and class", "ended well",
 	} {
 		if !strings.Contains(out, want) {

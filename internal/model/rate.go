@@ -18,6 +18,17 @@ type Rate struct {
 // IsZero reports whether nothing is set.
 func (r Rate) IsZero() bool { return r == Rate{} }
 
+// Exceeds reports whether a part of the rate is above that of a limit, if the limit sets it.
+func (r Rate) Exceeds(limit Rate) bool {
+	return limit.Bits > 0 && r.Bits > limit.Bits || limit.Packets > 0 && r.Packets > limit.Packets
+}
+
+// Conflicts reports whether both set a part, to different values.
+func (r Rate) Conflicts(o Rate) bool {
+	differ := func(a, b uint64) bool { return a > 0 && b > 0 && a != b }
+	return differ(r.Bits, o.Bits) || differ(r.Packets, o.Packets)
+}
+
 // String prints the rate as ParseRate reads it, "" if unset.
 func (r Rate) String() string {
 	var parts []string

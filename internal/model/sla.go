@@ -24,6 +24,11 @@ func (s *SLA) IsZero() bool {
 	return s.Guarantee.IsZero() && s.Limit.IsZero() && s.Receive.IsZero()
 }
 
+// Conflicts reports whether both set a rate, to different values.
+func (s *SLA) Conflicts(o *SLA) bool {
+	return s.Guarantee.Conflicts(o.Guarantee) || s.Limit.Conflicts(o.Limit) || s.Receive.Conflicts(o.Receive)
+}
+
 // Share returns the Weight, 1 if unset.
 func (s *SLA) Share() float64 {
 	if s.Weight == 0 {

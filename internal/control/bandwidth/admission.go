@@ -264,21 +264,21 @@ func scaleOf(have uint64) (string, float64) {
 // problems lists what is wrong with one NIC's SLA by itself.
 func (a *Asked) problems() (list []model.Problem) {
 	g, l := a.SLA.Guarantee, a.SLA.Limit
-	complain := func(text, remedy string) {
+	report := func(text, remedy string) {
 		list = append(list, model.Problem{Subject: a.VMName, Text: "NIC " + a.ID.NIC + " of " + a.VMName + ": " + text + " (" +
 			cmp.Or(a.SLA.Source, "not known") + ")", Remedy: remedy})
 	}
-	if l.Bits > 0 && g.Bits > l.Bits || l.Packets > 0 && g.Packets > l.Packets {
-		complain(fmt.Sprintf("its guarantee of %s is above its limit of %s, which counts", g, l), "lower the guarantee or raise the limit")
+	if g.Exceeds(l) {
+		report(fmt.Sprintf("its guarantee of %s is above its limit of %s, and the limit applies", g, l), "lower the guarantee or raise the limit")
 	}
 	switch {
 	case g.Bits == 0 || a.inside():
 	case a.PF == "":
-		complain(fmt.Sprintf("it is guaranteed %s, and no PF leads out of its network: nothing keeps others from taking that", g),
+		report(fmt.Sprintf("it is guaranteed %s, but no PF connects its network: nothing keeps others from using that bandwidth", g),
 			"put a PF, or the bond of one, into its bridge")
 		list[len(list)-1].Info = true
 	case a.Speed > 0 && g.Bits > a.Speed:
-		complain(fmt.Sprintf("it is guaranteed %s, and the link of %s carries %s", model.Rate{Bits: g.Bits}, a.PF, model.Rate{Bits: a.Speed}),
+		report(fmt.Sprintf("it is guaranteed %s, but the link of %s carries %s", model.Rate{Bits: g.Bits}, a.PF, model.Rate{Bits: a.Speed}),
 			"lower the guarantee")
 	}
 	return list

@@ -46,14 +46,17 @@ func TestAdmit(t *testing.T) {
 			[]Asked{ask("a", gb(9), class(1)), ask("b", gb(4))},
 			0,
 			[]model.Rate{gb(9), gb(1)},
-			[]string{"pf0: more is guaranteed than its link carries: asked 9 + 4 Gbit/s, link 10 Gbit/s; b keeps 1.000 of 4 Gbit/s; lower a guarantee where it comes from: a: a.yaml:1:1; b: b.yaml:1:1 (a file: change it, then `sluice reload`)"},
+			[]string{"pf0: more is guaranteed than its link carries: asked 9 + 4 Gbit/s, link 10 Gbit/s; b keeps 1.000 of 4 Gbit/s; lower a " +
+				"guarantee where it comes from: a: a.yaml:1:1; b: b.yaml:1:1 (a file: change it, then `sluice reload`)"},
 		},
 		{
 			"in proportion within a class",
 			[]Asked{ask("a", gb(8)), ask("b", gb(8)), ask("c", gb(4), class(-1))},
 			0,
 			[]model.Rate{gb(5), gb(5), {}},
-			[]string{"pf0: more is guaranteed than its link carries: asked 8 + 8 + 4 Gbit/s, link 10 Gbit/s; a keeps 5.000 of 8 Gbit/s, b keeps 5.000 of 8 Gbit/s, c keeps 0.000 of 4 Gbit/s; lower a guarantee where it comes from: a: a.yaml:1:1; b: b.yaml:1:1; c: c.yaml:1:1 (a file: change it, then `sluice reload`)"},
+			[]string{"pf0: more is guaranteed than its link carries: asked 8 + 8 + 4 Gbit/s, link 10 Gbit/s; a keeps 5.000 of 8 Gbit/s, b keeps " +
+				"5.000 of 8 Gbit/s, c keeps 0.000 of 4 Gbit/s; lower a guarantee where it comes from: a: a.yaml:1:1; b: b.yaml:1:1; c: c.yaml:1:1 " +
+				"(a file: change it, then `sluice reload`)"},
 		},
 		{"each link by itself", []Asked{ask("a", gb(9)), ask("b", gb(9), on("pf1", 10*giga))}, 0, []model.Rate{gb(9), gb(9)}, nil},
 		{"unknown speed", []Asked{ask("a", gb(9), on("pf0", 0)), ask("b", gb(9), on("pf0", 0))}, 0, []model.Rate{gb(9), gb(9)}, nil},
@@ -62,28 +65,31 @@ func TestAdmit(t *testing.T) {
 			[]Asked{ask("a", gb(40))},
 			0,
 			[]model.Rate{gb(10)},
-			[]string{"a: NIC n0 of a: it is guaranteed 40Gbit, and the link of pf0 carries 10Gbit (a.yaml:1:1); lower the guarantee"},
+			[]string{"a: NIC n0 of a: it is guaranteed 40Gbit, but the link of pf0 carries 10Gbit (a.yaml:1:1); lower the guarantee"},
 		},
 		{
 			"above its limit",
 			[]Asked{ask("a", gb(4), limit(gb(2)))},
 			0,
 			[]model.Rate{gb(2)},
-			[]string{"a: NIC n0 of a: its guarantee of 4Gbit is above its limit of 2Gbit, which counts (a.yaml:1:1); lower the guarantee or raise the limit"},
+			[]string{"a: NIC n0 of a: its guarantee of 4Gbit is above its limit of 2Gbit, and the limit applies (a.yaml:1:1); lower the " +
+				"guarantee or raise the limit"},
 		},
 		{
 			"no way out",
 			[]Asked{ask("a", gb(4), on("", 0))},
 			0,
 			[]model.Rate{gb(4)},
-			[]string{"a: NIC n0 of a: it is guaranteed 4Gbit, and no PF leads out of its network: nothing keeps others from taking that (a.yaml:1:1); put a PF, or the bond of one, into its bridge"},
+			[]string{"a: NIC n0 of a: it is guaranteed 4Gbit, but no PF connects its network: nothing keeps others from using that bandwidth " +
+				"(a.yaml:1:1); put a PF, or the bond of one, into its bridge"},
 		},
 		{
 			"packets, on VFs for nothing",
 			[]Asked{ask("a", pps(600_000), class(1)), ask("b", pps(300_000)), ask("c", pps(900_000), onVF)},
 			800_000,
 			[]model.Rate{pps(600_000), pps(200_000), pps(900_000)},
-			[]string{": more is guaranteed in packets on virtio than the host carries: asked 600 + 300 kpps, host 800 kpps; b keeps 200.000 of 300 kpps; lower a guarantee where it comes from: a: a.yaml:1:1; b: b.yaml:1:1 (a file: change it, then `sluice reload`)"},
+			[]string{": more is guaranteed in packets on virtio than the host carries: asked 600 + 300 kpps, host 800 kpps; b keeps 200.000 of " +
+				"300 kpps; lower a guarantee where it comes from: a: a.yaml:1:1; b: b.yaml:1:1 (a file: change it, then `sluice reload`)"},
 		},
 		{
 			"packets of a VM with two NICs count once",
@@ -238,7 +244,7 @@ func TestRulesThatAreWrong(t *testing.T) {
 	byName, byID := model.VMRule{Match: "db", SLA: gb(2, "a:1:1")}, model.VMRule{Match: id, SLA: gb(4, "a:2:1")}
 	same, single, hand := byID, byID, byID
 	same.SLA.Guarantee, single.SLANIC, hand.ByHand = byName.SLA.Guarantee, "n1", true
-	const clash = "two rules disagree about its SLA, at a:1:1 and a:2:1: the first counts; merge the two rules in sluice.yaml"
+	const clash = "the rules at a:1:1 and a:2:1 disagree about its SLA: the first applies; merge the two rules in sluice.yaml"
 	const stray = `there is no class "gld", which its SLA names; add it to classes in sluice.yaml, or correct the name`
 	for _, tc := range []struct {
 		name  string

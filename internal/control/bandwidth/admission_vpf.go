@@ -20,12 +20,12 @@ func insideSLA(rules *model.Rules, vm *model.VM, nic *model.NIC) (s model.SLA, w
 	if nic.Alias == model.VPFAlias(nic.VirtualPF, -1) {
 		return s, nil
 	}
-	complain := func(source string) {
+	report := func(source string) {
 		wrong = append(wrong, model.Problem{
 			Subject: vm.Name,
-			Text: fmt.Sprintf("an SLA names %s of %s alone, which has a part of what virtual PF %s has: it does not count (%s)", nic.Alias,
-				vm.Name, nic.VirtualPF, source),
-			Remedy: fmt.Sprintf("set what it has inside with `sluice vpf set`, and the SLA of all functions for %s",
+			Text: fmt.Sprintf("an SLA for %s of %s alone has no effect, since it shares what virtual PF %s has (%s)", nic.Alias, vm.Name,
+				nic.VirtualPF, source),
+			Remedy: fmt.Sprintf("set its share with `sluice vpf set`, and the SLA of all functions together for %s",
 				model.VPFAlias(nic.VirtualPF, -1)),
 		})
 	}
@@ -34,12 +34,12 @@ func insideSLA(rules *model.Rules, vm *model.VM, nic *model.NIC) (s model.SLA, w
 	}
 	for i := range rules.VMs {
 		if r := &rules.VMs[i]; alone(r.SLANIC) && model.Matches(r.Match, vm.ID, vm.Name) {
-			complain(r.SLA.Source)
+			report(r.SLA.Source)
 		}
 	}
 	for i := range vm.SLAs {
 		if alone(vm.SLAs[i].NIC) {
-			complain(vm.SLAs[i].SLA.Source)
+			report(vm.SLAs[i].SLA.Source)
 		}
 	}
 	return s, wrong
@@ -106,7 +106,8 @@ func (out *Admission) keepInside(nics []Asked, whole *Asked, packets bool, promi
 	default:
 		out.Problems = append(out.Problems, model.Problem{
 			Subject: whole.VMName, Info: true,
-			Text:   fmt.Sprintf("virtual PF %s of %s is guaranteed nothing, so what is guaranteed inside it, to %s, is only the first of what it gets", whole.VirtualPF, whole.VMName, few(names, ", ")),
+			Text: fmt.Sprintf("virtual PF %s of %s is guaranteed nothing, so the guarantees inside it, of %s, apply only to what it happens to get",
+				whole.VirtualPF, whole.VMName, few(names, ", ")),
 			Remedy: "guarantee as much to the VM, or to its NIC " + whole.ID.NIC,
 		})
 	}

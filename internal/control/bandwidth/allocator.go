@@ -1,8 +1,8 @@
 package bandwidth
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,12 +31,12 @@ var Unlimited = Allowance{math.Inf(1), math.Inf(1)}
 
 // Link is the resource that the senders share.
 type Link struct {
-	Speed   float64       // bits/s, according to the kernel or the config
-	Packets float64       // packets/s that the host carries; +Inf: unknown
-	Period  time.Duration // since the last readings
-	Bound   bool          // only the allowances keep the senders within Speed and Packets: divide both even without guarantees
-	Invaded bool          // senders that cannot be limited take a part of the link
-	Moving  bool          // limits in force may differ from those decided, or traffic from the readings: do not learn from this period
+	Speed        float64       // bits/s, according to the kernel or the config
+	Packets      float64       // packets/s that the host carries; +Inf: unknown
+	Period       time.Duration // since the last readings
+	Bound        bool          // only the allowances keep the senders within Speed and Packets: divide both even without guarantees
+	Uncontrolled bool          // senders that cannot be limited use a part of the link
+	Moving       bool          // limits in force may differ from those decided, or traffic from the readings: do not learn from this period
 }
 
 // Allocator divides a link. It may keep state about each sender.
@@ -62,12 +62,7 @@ var makers = map[string]func() Allocator{
 
 // Names lists the allocators.
 func Names() []string {
-	var list []string
-	for name := range makers {
-		list = append(list, name)
-	}
-	slices.SortFunc(list, cmp.Compare[string])
-	return list
+	return slices.Sorted(maps.Keys(makers))
 }
 
 // NewAllocator returns the allocator of that name.
@@ -79,9 +74,7 @@ func NewAllocator(name string) (Allocator, error) {
 }
 
 // none applies nothing but the SLAs' own limits: the baseline without a controller.
-type none struct{ speed float64 }
-
-func (n *none) Capacity() float64 { return n.speed }
+type none struct{ nominal }
 
 func (n *none) Allocate(_ time.Time, link Link, senders []Sender, out []Allowance) {
 	n.speed = link.Speed

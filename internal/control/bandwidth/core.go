@@ -48,7 +48,7 @@ type Core struct {
 	opts  Options
 	nics  []*nic // by ID
 	byID  map[model.NICID]*nic
-	vms   []vmGroup    // those whose NICs share packets/s
+	vms   [][]*nic     // the NICs of each VM that has packets/s to divide among several
 	vpfs  []*virtualPF // by ID
 	byPF  map[model.NICID]*virtualPF
 	links []*uplink // by PF
@@ -158,20 +158,10 @@ func (c *Core) decide(now time.Time, readings []Reading) {
 	}
 }
 
-// find returns the NIC, or nil.
-func (c *Core) find(id model.NICID) *nic { return c.byID[id] }
-
 // link returns the link of a PF, or nil.
 func (c *Core) link(pf string) *uplink {
-	for _, l := range c.links {
-		if l.pf == pf {
-			return l
-		}
+	if i := slices.IndexFunc(c.links, func(l *uplink) bool { return l.pf == pf }); i >= 0 {
+		return c.links[i]
 	}
 	return nil
-}
-
-// sortNICs sorts the NICs by ID.
-func (c *Core) sortNICs() {
-	slices.SortFunc(c.nics, func(a, b *nic) int { return a.id.Compare(b.id) })
 }

@@ -58,7 +58,7 @@ func (c *Core) judge(now time.Time) {
 			continue
 		}
 		if n.overs++; n.overs >= overPeriods {
-			n.contain(now, fmt.Sprintf("its guest sent %s through its VF, where %s were allowed", bits(n.sent.Bits), bits(ceiling)))
+			n.contain(now, fmt.Sprintf("its guest sent %s through its VF, but only %s were allowed", bits(n.sent.Bits), bits(ceiling)))
 		}
 	}
 	for _, l := range c.links {
@@ -73,7 +73,7 @@ func (n *nic) contain(now time.Time, why string) {
 // ceilingAt is the highest limit recently in force on the NIC's VF; +Inf: none was.
 func (n *nic) ceilingAt(now time.Time) float64 {
 	limit := math.Inf(1)
-	if s := &n.limits[slot(model.PathVF, model.Tx)]; s.stands() && !s.failed() {
+	if s := &n.limits[slot(model.PathVF, model.Tx)]; s.inForce() && !s.failed() {
 		if b := s.Has.Tightest().Bits; b > 0 {
 			limit = float64(b)
 		}
@@ -114,6 +114,7 @@ func (l *uplink) judge(now time.Time) {
 	}
 	if now.Sub(l.overFrom) >= portPeriod {
 		l.overFrom = time.Time{}
-		suspect.contain(now, fmt.Sprintf("others lack what they are promised on %s, %s leave it that no counter of this host shows, and its guest is the one that may send most of them", l.pf, bits(more)))
+		suspect.contain(now, fmt.Sprintf("others on %s lack what they are promised while %s leave it that no counter of this host shows, "+
+			"and its guest may send more of that than any other", l.pf, bits(more)))
 	}
 }

@@ -20,12 +20,12 @@ type limitState struct {
 	wrong   bool      // the observed state differs from what was applied, however little
 }
 
-// stands reports whether anything is limited, as far as is known.
-func (s *limitState) stands() bool { return s.Known && !s.Has.Lifts() }
+// inForce reports whether anything is limited, as far as is known.
+func (s *limitState) inForce() bool { return s.Known && !s.Has.Lifts() }
 
 // settled reports that nothing is limited and no retry is due.
 func (s *limitState) settled(now time.Time) bool {
-	return !s.stands() && !s.Pending(now) && !s.failed() && (s.Known || s.attempt == 0)
+	return !s.inForce() && !s.Pending(now) && !s.failed() && (s.Known || s.attempt == 0)
 }
 
 // failed reports whether the last attempt to apply it failed.
@@ -103,7 +103,7 @@ func (n *nic) want() {
 		}
 		if slots[i].path == model.PathVF && !n.ours && (!n.plugging || s.by == maxTxRate) {
 			s.none = true
-			if s.stands() && s.by != maxTxRate { // a guest's limit stands without the VF, and applies on virtio too
+			if s.inForce() && s.by != maxTxRate { // a guest's limit stands without the VF, and applies on virtio too
 				s.none = n.recent && !lowers(&s.Has, &s.Want)
 				if !n.recent {
 					s.Want = model.Limit{LimitKey: s.key}
@@ -157,7 +157,7 @@ func (n *nic) vfContract() model.Rate {
 // wantRoot decides the limit for all taps of the link together.
 func (l *uplink) wantRoot() {
 	l.root.Want = model.Limit{LimitKey: l.root.key}
-	l.root.none = !l.tree && !l.root.stands()
+	l.root.none = !l.tree && !l.root.inForce()
 	if !l.tree {
 		return
 	}
@@ -177,10 +177,10 @@ func (c *Core) emit(now time.Time, s *limitState) {
 		return
 	case !s.Ready(now):
 		return
-	case !s.stands() && s.Want.Lifts():
+	case !s.inForce() && s.Want.Lifts():
 		return
 	}
-	changed := !s.stands() || s.wrong || !sameLimit(&s.Want, &s.Has)
+	changed := !s.inForce() || s.wrong || !sameLimit(&s.Want, &s.Has)
 	if !changed && now.Sub(s.At) < s.renew() {
 		return
 	}
@@ -190,7 +190,7 @@ func (c *Core) emit(now time.Time, s *limitState) {
 	if changed {
 		c.changes++
 	}
-	if s.stands() && !lowers(&s.Want, &s.Has) {
+	if s.inForce() && !lowers(&s.Want, &s.Has) {
 		c.raised = append(c.raised, o)
 	} else {
 		c.lowered = append(c.lowered, o)
@@ -229,12 +229,12 @@ func near(a, b uint64) bool {
 
 // lowers reports whether a restricts what b allows.
 func lowers(a, b *model.Limit) bool {
-	x, y := inForce(a), inForce(b)
+	x, y := effective(a), effective(b)
 	return x > 0 && (y == 0 || x < y)
 }
 
-// inForce is what the Limit lets through now, in bits/s; 0: unlimited.
-func inForce(l *model.Limit) uint64 {
+// effective is what the Limit lets through now, in bits/s; 0: unlimited.
+func effective(l *model.Limit) uint64 {
 	if l.Path == model.PathVF { // max_tx_rate has no lease
 		return l.Tightest().Bits
 	}
@@ -249,7 +249,7 @@ func (c *Core) state(k model.LimitKey) *limitState {
 		}
 		return nil
 	}
-	if n := c.find(model.NICID{VM: k.VM, NIC: k.NIC}); n != nil {
+	if n := c.byID[model.NICID{VM: k.VM, NIC: k.NIC}]; n != nil {
 		return &n.limits[slot(k.Path, k.Dir)]
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 // Expect records that the NIC's plug is next: it begins now, or waits only for its limit. A limit inside the guest is set from
 // now on, before the VF is there.
 func (c *Core) Expect(id model.NICID) {
-	if n := c.find(id); n != nil {
+	if n := c.byID[id]; n != nil {
 		n.expected, n.plugging = c.at, true
 	}
 }
@@ -41,7 +41,7 @@ func (c *Core) By(k model.LimitKey) string {
 // and what the plug must wait for ("": nothing). If the guest is limited instead of the VF, that limit must be in force before
 // the VF is there. Plug changes nothing: see Expect.
 func (c *Core) Plug(id model.NICID) (rate uint64, wait string) {
-	n := c.find(id)
+	n := c.byID[id]
 	switch {
 	case c.opts.Mode == model.ModeObserve || c.opts.Off && n == nil:
 		return 0, ""
@@ -56,7 +56,7 @@ func (c *Core) Plug(id model.NICID) (rate uint64, wait string) {
 		return 0, "" // placement decides whether it may have a VF although it cannot be limited
 	case s.by == maxTxRate:
 		return l.Tightest().Bits, ""
-	case l.Lifts(), s.stands() && !s.failed() && s.Has.Contract == l.Contract && (l.Bits == 0 || s.Has.Bits > 0):
+	case l.Lifts(), s.inForce() && !s.failed() && s.Has.Contract == l.Contract && (l.Bits == 0 || s.Has.Bits > 0):
 		return 0, ""
 	case s.failed():
 		return 0, "its guest cannot be limited yet: " + s.why()

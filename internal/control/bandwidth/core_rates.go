@@ -89,7 +89,7 @@ func (c *Core) measure(now time.Time, readings []Reading) {
 			if l := c.link(r.NIC.NIC); l != nil {
 				l.port.take(r)
 			}
-		} else if n := c.find(r.NIC); n != nil {
+		} else if n := c.byID[r.NIC]; n != nil {
 			n.paths[pathIndex(r.Path)].take(r)
 		}
 	}
@@ -173,22 +173,17 @@ const (
 // dividePackets divides each VM's packets/s over its NICs by what they send, equally if all are idle. An idle NIC keeps a part
 // so that it can start sending.
 func (c *Core) dividePackets() {
-	for i := range c.vms {
-		nics := c.vms[i].nics
-		var all model.Rate
+	for _, nics := range c.vms {
+		var promised, limit uint64
 		sum := 0.0
 		for _, n := range nics {
-			all.Packets = max(all.Packets, n.promised.Packets)
+			promised, limit = max(promised, n.promised.Packets), max(limit, n.sla.Limit.Packets)
 			sum += n.busy
-		}
-		limit := uint64(0)
-		for _, n := range nics {
-			limit = max(limit, n.sla.Limit.Packets)
 		}
 		least := (sum + 1) * leastShare
 		for _, n := range nics {
 			part := (n.busy + least) / (sum + least*float64(len(nics)))
-			n.own.Guarantee.Packets = uint64(part * float64(all.Packets))
+			n.own.Guarantee.Packets = uint64(part * float64(promised))
 			if limit > 0 {
 				n.own.Limit.Packets = max(1, uint64(part*float64(limit)))
 			}

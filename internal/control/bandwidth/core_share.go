@@ -32,10 +32,10 @@ func (c *Core) share(now time.Time, l *uplink) {
 	if l.tree {
 		c.sharePackets(now, l)
 	}
-	crowded, invaded := l.crowded(), l.invaded()
+	crowded, overrun := l.crowded(), l.overrun()
 	for _, n := range l.nics {
 		n.fallShort(now, crowded)
-		n.squeezed = n.short > 0 && invaded
+		n.squeezed = n.short > 0 && overrun
 	}
 }
 
@@ -59,7 +59,7 @@ func (c *Core) gather(now time.Time, l *uplink) {
 			l.senders, l.out, l.who = append(l.senders, c.sender(now, n, l)), append(l.out, c.force(n.allow)), append(l.who, n)
 		}
 	}
-	l.taken += (taken - l.taken) / 2
+	l.uncontrolled += (taken - l.uncontrolled) / 2
 	if l.tree && unboundedGroup(l) {
 		l.senders[0].SLA.Limit.Bits = 0
 	}
@@ -126,14 +126,14 @@ func unboundedGroup(l *uplink) bool {
 // packets/s that the other links leave of the host's.
 func (c *Core) linkNow(l *uplink) Link {
 	out := Link{Speed: float64(l.speed), Packets: math.Inf(1), Period: c.period, Moving: l.moving(c.at)}
-	if out.Invaded = l.taken > float64(l.speed)*leastTaken; out.Invaded {
+	if out.Uncontrolled = l.uncontrolled > float64(l.speed)*leastUncontrolled; out.Uncontrolled {
 		// No NIC is held below its guarantee in favour of one that cannot be limited, and capacity already measured as missing
 		// is not subtracted twice.
 		kept := max(0, l.told-l.alloc.Capacity())
 		for _, n := range l.nics {
 			kept += float64(n.promised.Bits) / handedOut
 		}
-		out.Speed = max(out.Speed-l.taken, min(out.Speed, kept), out.Speed*leastTaken)
+		out.Speed = max(out.Speed-l.uncontrolled, min(out.Speed, kept), out.Speed*leastUncontrolled)
 	}
 	l.told = out.Speed
 	if c.opts.Packets > 0 {
@@ -154,9 +154,9 @@ func (c *Core) linkNow(l *uplink) Link {
 	return out
 }
 
-// leastTaken is the part of a link below which unlimited traffic is not worth changing the link's speed for, and the least that
+// leastUncontrolled is the part of a link below which unlimited traffic is not worth changing the link's speed for, and the least that
 // is divided.
-const leastTaken = 0.02
+const leastUncontrolled = 0.02
 
 // onVF reports whether the guest sends through its VF.
 func (n *nic) onVF() bool { return n.vf != model.NoVF && n.inGuest != model.No && !n.left }
@@ -203,14 +203,14 @@ func (n *nic) fallShort(now time.Time, crowded bool) {
 // crowded reports whether the link is full.
 func (l *uplink) crowded() bool { return max(l.carried, l.port.tx.Bits) >= full*l.alloc.Capacity() }
 
-// invaded reports whether traffic that cannot be limited leaves less of the link than is promised on it. It is then the cause
+// overrun reports whether traffic that cannot be limited leaves less of the link than is promised on it. It is then the cause
 // of every shortage, however long it lasts.
-func (l *uplink) invaded() bool {
+func (l *uplink) overrun() bool {
 	promised := 0.0
 	for _, n := range l.nics {
 		promised += float64(n.promised.Bits)
 	}
-	return l.taken > leastTaken*float64(l.speed) && l.taken+promised > l.alloc.Capacity()
+	return l.uncontrolled > leastUncontrolled*float64(l.speed) && l.uncontrolled+promised > l.alloc.Capacity()
 }
 
 // hungry is the part of its allowance above which a NIC is assumed to be held down by it.

@@ -90,7 +90,7 @@ func newRig(t testing.TB, vms int) *rig {
 
 func vm(i int) model.VMID         { return model.VMID(fmt.Sprintf("vm-%04d", i)) }
 func nicOf(i int) model.NICID     { return model.NICID{VM: vm(i), NIC: "n0"} }
-func (r *rig) nic(i int) *nic     { return r.c.find(nicOf(i)) }
+func (r *rig) nic(i int) *nic     { return r.c.byID[nicOf(i)] }
 func (r *rig) vm(i int) *model.VM { return &r.world.Snapshot.VMs[i] }
 
 // rule gives a VM an SLA.
@@ -445,7 +445,7 @@ func TestPacketsAreDividedByWhatIsSent(t *testing.T) {
 	r.rule(0, model.SLA{Limit: model.Rate{Packets: 100_000}, Guarantee: model.Rate{Packets: 10_000}})
 	r.follow()
 	r.run(time.Second)
-	a, b := r.nic(0), r.c.find(model.NICID{VM: vm(0), NIC: "n1"})
+	a, b := r.nic(0), r.c.byID[model.NICID{VM: vm(0), NIC: "n1"}]
 	if a.own.Limit.Packets != 50_000 || b.own.Limit.Packets != 50_000 {
 		t.Errorf("idle: %d and %d, want half each", a.own.Limit.Packets, b.own.Limit.Packets)
 	}
@@ -653,7 +653,7 @@ func TestFailedLimitRests(t *testing.T) {
 }
 
 // A NIC that somebody whom nothing limits keeps from what it is promised is short for as long as that goes on, and no longer.
-func TestShortWhileInvaded(t *testing.T) {
+func TestShortWhileUncontrolled(t *testing.T) {
 	r := newRig(t, 2)
 	r.rule(0, model.SLA{Guarantee: gbit(4)})
 	r.follow()

@@ -39,8 +39,8 @@ func (c *Core) linkState(l *uplink, v *model.Bandwidth) model.LinkState {
 	s.Over = l.speed > 0 && s.Guaranteed.Bits > l.speed
 	if promises && l.speed == 0 {
 		v.Problems = append(v.Problems, model.Problem{
-			Subject: l.pf, Text: "its link speed is not known, so that no guarantee can be kept on it",
-			Remedy: "bring the link up, or see what `ethtool " + l.pf + "` says of its speed",
+			Subject: l.pf, Text: "its link speed is unknown, so no guarantee can be kept on it",
+			Remedy: "bring the link up, or check its speed with `ethtool " + l.pf + "`",
 		})
 	}
 	return s
@@ -63,10 +63,10 @@ func (n *nic) view(c *Core) model.NICBandwidth {
 	v.WouldSend = uint64(c.wouldSend(n))
 	for i := range n.limits {
 		s := &n.limits[i]
-		if n.shared && !s.stands() && !s.failed() && s.by == n.link.root.by && n.link.root.stands() { // in the tree, no own limit
+		if n.shared && !s.inForce() && !s.failed() && s.by == n.link.root.by && n.link.root.inForce() { // in the tree, no own limit
 			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.Want, By: s.by})
 		}
-		if s.stands() {
+		if s.inForce() {
 			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.Has, By: s.by, Error: s.why()})
 		} else if s.failed() {
 			v.Enforcer = append(v.Enforcer, model.Enforcement{Limit: s.Want, By: s.by, Error: s.why()})
@@ -106,11 +106,11 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 	case n.contained(c.at):
 		return model.BandwidthContained, "is kept off VFs until " + n.barred.Format(time.TimeOnly) + ": " + n.offence
 	case needs && n.unlimited():
-		return model.BandwidthNotEnforced, "nothing limits it on its " + string(n.path()) + " path: " + n.whyNot(s)
+		return model.BandwidthNotEnforced, "nothing can limit it on its " + string(n.path()) + " path: " + n.whyNot(s)
 	case needs && !n.known && c.at.Sub(n.seen) > blindAfter*c.opts.Period:
 		return model.BandwidthUnknown, "what it sends cannot be counted, so it may send what it is promised, or a fair share"
 	case n.promised.Bits < capped(n.sla.Guarantee.Bits, n.sla.Limit.Bits) && atLimit:
-		return model.BandwidthOver, fmt.Sprintf("more is promised on %s than there is, and of its %s %s are kept", n.link.pf,
+		return model.BandwidthOver, fmt.Sprintf("more is promised on %s than it carries; of its %s, %s are kept", n.link.pf,
 			bits(float64(n.sla.Guarantee.Bits)), bits(g))
 	case n.short > 0:
 		why := fmt.Sprintf("sends %s of the %s it is promised", bits(sent), bits(g))
@@ -123,7 +123,7 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 	case n.own.Limit.Packets > 0 && n.sent.Packets >= hungry*float64(n.own.Limit.Packets):
 		return model.BandwidthLimit, fmt.Sprintf("sends all that its limit of %s allows", model.Rate{Packets: n.own.Limit.Packets})
 	case n.shared:
-		return model.BandwidthFree, "shares what is left of " + n.link.pf + " with the other VMs on virtio, each with what it is promised"
+		return model.BandwidthFree, "shares what is left of " + n.link.pf + " with the other VMs on virtio; each gets what it is promised"
 	case a.Bits == 0 && n.link != nil && !n.link.active:
 		return model.BandwidthFree, "nobody is promised anything on " + n.link.pf + ", so nothing is shared out"
 	case a.Bits == 0:

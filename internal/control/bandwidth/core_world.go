@@ -59,30 +59,27 @@ type grant struct {
 	shortFrom time.Time
 }
 
-// vmGroup holds the NICs of a VM that has packets/s to divide among several.
-type vmGroup struct{ nics []*nic }
-
 // uplink is a PF's link and everything that sends through it.
 type uplink struct {
-	pf       string
-	speed    uint64 // bits/s; 0: unknown
-	alloc    Allocator
-	nics     []*nic // by ID
-	active   bool   // a NIC here has a guarantee
-	tree     bool   // the taps share by themselves
-	senders  []Sender
-	out      []Allowance
-	who      []*nic // of each sender; nil: the group
-	group    Allowance
-	taps     tapPackets
-	told     float64 // bits/s: the speed last passed to the allocator
-	taken    float64 // bits/s of NICs that cannot be limited
-	carried  float64 // bits/s of all
-	root     limitState
-	port     pathCount
-	host     float64   // bits/s that the host itself sends there
-	overFrom time.Time // since when more leaves the port than is counted while a NIC is short
-	gone     bool
+	pf           string
+	speed        uint64 // bits/s; 0: unknown
+	alloc        Allocator
+	nics         []*nic // by ID
+	active       bool   // a NIC here has a guarantee
+	tree         bool   // the taps share by themselves
+	senders      []Sender
+	out          []Allowance
+	who          []*nic // of each sender; nil: the group
+	group        Allowance
+	taps         tapPackets
+	told         float64 // bits/s: the speed last passed to the allocator
+	uncontrolled float64 // bits/s of NICs that cannot be limited
+	carried      float64 // bits/s of all
+	root         limitState
+	port         pathCount
+	host         float64   // bits/s that the host itself sends there
+	overFrom     time.Time // since when more leaves the port than is counted while a NIC is short
+	gone         bool
 }
 
 // pathIndex is the array index of a path.
@@ -172,10 +169,10 @@ func (c *Core) Follow(now time.Time, w World) {
 	c.links = slices.DeleteFunc(c.links, func(l *uplink) bool { return l.gone })
 	maps.DeleteFunc(c.byPF, func(_ model.NICID, v *virtualPF) bool { return v.gone })
 	c.vpfs = slices.DeleteFunc(c.vpfs, func(v *virtualPF) bool { return v.gone })
-	c.sortNICs()
+	slices.SortFunc(c.nics, func(a, b *nic) int { return a.id.Compare(b.id) })
 	slices.SortFunc(c.links, func(a, b *uplink) int { return cmp.Compare(a.pf, b.pf) })
 	for _, m := range w.Active {
-		n := c.find(model.NICID{VM: m.Move.VM, NIC: m.Move.NIC})
+		n := c.byID[model.NICID{VM: m.Move.VM, NIC: m.Move.NIC}]
 		if n == nil {
 			continue
 		}
@@ -225,13 +222,14 @@ func (c *Core) followVM(now time.Time, w *World, vm *model.VM, asked []Asked, pr
 		}
 	}
 	if len(packets) > 1 {
-		c.vms = append(c.vms, vmGroup{packets})
+		c.vms = append(c.vms, packets)
 	}
 }
 
 // follow updates the NIC from a Snapshot.
 func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 	if n.vf != in.VF {
+		n.moved = now
 		for _, d := range []model.Direction{model.Tx, model.Rx} {
 			if s := &n.limits[slot(model.PathVF, d)]; s.by == maxTxRate { // it belonged to another VF
 				s.forget()
@@ -239,9 +237,6 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 				s.Failed = reconcile.Failure{}
 			}
 		}
-	}
-	if n.vf != in.VF {
-		n.moved = now
 	}
 	if n.ours && in.VF == model.NoVF {
 		n.expected = time.Time{} // that plug is complete

@@ -23,11 +23,9 @@ const (
 // idle; a NIC that slows down keeps its limit; and r = -1, which stands for no limit, is raised like any other value, so that
 // it ends up just above 0 if a guarantee is exceeded at once.
 type daqs struct {
-	speed float64
+	nominal
 	limit float64 // r: of all NICs without guarantee together, in units; none unless above 0
 }
-
-func (d *daqs) Capacity() float64 { return d.speed }
 
 func (d *daqs) Allocate(_ time.Time, link Link, senders []Sender, out []Allowance) {
 	d.speed = link.Speed

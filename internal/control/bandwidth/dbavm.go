@@ -14,12 +14,10 @@ import (
 // mean. What it leaves open is decided as follows: the pool is the unused part of the link; what is left of it at the end
 // raises limits to the maximum, interface by interface in the same order.
 type dbavm struct {
-	speed float64
+	nominal
 	pool  float64 // B_ex
 	order []int   // senders by class, then age
 }
-
-func (d *dbavm) Capacity() float64 { return d.speed }
 
 func (d *dbavm) Allocate(_ time.Time, link Link, senders []Sender, out []Allowance) {
 	d.speed, d.pool = link.Speed, link.Speed

@@ -13,39 +13,39 @@ const parts = 40
 // promised. A single VM is not limited.
 //
 // The allowances depend only on the set of VMs, so they change only with it.
-type equal struct{ fixed }
+type equal struct{ nominal }
 
 func (e *equal) Allocate(_ time.Time, link Link, senders []Sender, out []Allowance) {
 	e.speed = link.Speed
 	vms, _ := countVMs(senders)
 	each := math.Floor(parts/float64(vms)) * link.Speed / parts
 	eachVM(senders, func(first, end int) {
-		e.give(senders, out, first, end, vms, max(each, link.Speed*least))
+		give(senders, out, first, end, vms, max(each, link.Speed*least))
 	})
 }
 
 // weighted is the sharing by payments of DAQS's published program: each VM gets its weight's part of the link. Its NICs on the
 // link share that equally. A single VM is not limited.
-type weighted struct{ fixed }
+type weighted struct{ nominal }
 
 func (w *weighted) Allocate(_ time.Time, link Link, senders []Sender, out []Allowance) {
 	w.speed = link.Speed
 	vms, sum := countVMs(senders)
 	eachVM(senders, func(first, end int) {
-		w.give(senders, out, first, end, vms, link.Speed*senders[first].SLA.Share()/sum)
+		give(senders, out, first, end, vms, link.Speed*senders[first].SLA.Share()/sum)
 	})
 }
 
 // least is the smallest part of a link that the published algorithms leave to a NIC: to the kernel a limit of 0 means none.
 const least = 0.001
 
-// fixed is the common part of the allocators that use no readings.
-type fixed struct{ speed float64 }
+// nominal is the common part of the allocators that do not measure the link.
+type nominal struct{ speed float64 }
 
-func (f *fixed) Capacity() float64 { return f.speed }
+func (n *nominal) Capacity() float64 { return n.speed }
 
 // give divides bits equally among the senders from first to end, which are one VM's.
-func (f *fixed) give(senders []Sender, out []Allowance, first, end, vms int, bits float64) {
+func give(senders []Sender, out []Allowance, first, end, vms int, bits float64) {
 	for i := first; i < end; i++ {
 		out[i] = limitOf(&senders[i].SLA)
 		if vms > 1 {

@@ -155,11 +155,11 @@ func TestAnswerToTheSameQuestionAskedBefore(t *testing.T) {
 			s := &r.nic(0).limits[slot(model.PathVF, model.Tx)]
 			r.c.Applied(r.now, late, nil, errors.New("too late"))
 			r.c.Applied(r.now, late, LimitsOf(late), nil)
-			if s.stands() || s.failed() || !s.Pending(r.now) {
+			if s.inForce() || s.failed() || !s.Pending(r.now) {
 				t.Errorf("the earlier answer counts: %+v", s)
 			}
 			r.c.Applied(r.now, then, nil, errors.New("no such device"))
-			if s.stands() || !s.failed() {
+			if s.inForce() || !s.failed() {
 				t.Errorf("the later answer does not count: %+v", s)
 			}
 		})
@@ -184,7 +184,8 @@ func TestSnapshotWhileARateIsBeingSet(t *testing.T) {
 	}
 }
 
-// A rate that somebody else set on a VF is put right once, however near it is. Only what is wanted may change a little without being applied.
+// A rate that somebody else set on a VF is corrected once, even if it is close. Only the wanted rate may change a little without being
+// applied.
 func TestRateOfSomebodyElseIsPutRight(t *testing.T) {
 	r := newRig(t, 1)
 	r.world.Tiers = []model.Limit{{LimitKey: key(0, model.PathVF, model.Tx), Rate: gbit(1)}}
@@ -294,6 +295,7 @@ func TestGuaranteeInBitsCountsForLargePackets(t *testing.T) {
 		h.w.Allocate(h.now, h.link, h.senders, h.out)
 	}
 	if got := h.out[0].Packets; got < 49e3 || got > 80e3 {
-		t.Errorf("with a guarantee of 200 Mbit/s a flood of small packets may send %.0f of 100,000 packets/s, want those of 512 bytes and its part of the rest", got)
+		t.Errorf("with a guarantee of 200 Mbit/s a flood of small packets may send %.0f of 100,000 packets/s, want those of 512 bytes and " +
+			"its part of the rest", got)
 	}
 }

@@ -38,8 +38,8 @@ func TestTrialFindsTheLink(t *testing.T) {
 // others than they are promised.
 func TestNoTrialAtOthersCost(t *testing.T) {
 	for name, edit := range map[string]func(*host){
-		"invaded":  func(h *host) { h.link.Invaded = true },
-		"promised": func(h *host) { h.add(4, 0.1, 1, func(s *model.SLA) { s.Limit.Bits = 4 * unit }) },
+		"uncontrolled": func(h *host) { h.link.Uncontrolled = true },
+		"promised":     func(h *host) { h.add(4, 0.1, 1, func(s *model.SLA) { s.Limit.Bits = 4 * unit }) },
 	} {
 		w := squeezed(7, edit).w
 		if c := w.Capacity() / unit; c != 10 || !w.capacity.trial.began.IsZero() {

@@ -10,7 +10,7 @@ import "time"
 const (
 	handedOut     = 0.995                  // of the capacity: more costs retransmits, less costs goodput
 	fullLink      = 0.92                   // of the capacity: above this, other senders may hold a sender down
-	mostFloor     = 0.005                  // of the capacity: floor for all if guarantees leave it: TCP takes 160-260 ms to leave a near-zero limit
+	mostFloor     = 0.005                  // of the capacity: floor for all if guarantees leave it: TCP leaves a near-zero limit in 160-260 ms
 	leastFloor    = 0.0001                 // of the capacity: floor for everyone in any case
 	atFloorWithin = 0.01                   // relative: a limit within this of the floor is at the floor
 	leastRoom     = 0.06                   // relative, + moreRoom: how far a satisfied sender may grow before that is noticed

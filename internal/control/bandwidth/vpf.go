@@ -178,7 +178,7 @@ func (c *Core) divideSent(now time.Time, v *virtualPF) {
 			d.add(n, c.senderInside(now, n, link.Speed), c.force(n.allow))
 		}
 	}
-	link.Speed = max(link.Speed-taken, link.Speed*leastTaken)
+	link.Speed = max(link.Speed-taken, link.Speed*leastUncontrolled)
 	d.allocate(now, link)
 	for i, n := range d.who {
 		n.allow = d.out[i]
@@ -243,23 +243,21 @@ func (d *division) allocate(now time.Time, link Link) {
 	if _, keeps := d.alloc.(*waterfill); keeps || !link.Bound {
 		return
 	}
+	d.cut(link.Speed, func(a *Allowance) *float64 { return &a.Bits })
+	if !math.IsInf(link.Packets, 1) {
+		d.cut(link.Packets, func(a *Allowance) *float64 { return &a.Packets })
+	}
+}
+
+// cut reduces one part of the allowances to an amount.
+func (d *division) cut(amount float64, part func(*Allowance) *float64) {
 	d.fit.reset()
 	for i := range d.senders {
 		s := &d.senders[i].SLA
-		d.fit.add(float64(s.Guarantee.Bits), min(d.out[i].Bits, limitOf(s).Bits), s)
+		guarantee, limit := Allowance{float64(s.Guarantee.Bits), float64(s.Guarantee.Packets)}, limitOf(s)
+		d.fit.add(*part(&guarantee), min(*part(&d.out[i]), *part(&limit)), s)
 	}
-	for i, bits := range d.fit.split(link.Speed) {
-		d.out[i].Bits = bits
-	}
-	if math.IsInf(link.Packets, 1) {
-		return
-	}
-	d.fit.reset()
-	for i := range d.senders {
-		s := &d.senders[i].SLA
-		d.fit.add(float64(s.Guarantee.Packets), min(d.out[i].Packets, limitOf(s).Packets), s)
-	}
-	for i, packets := range d.fit.split(link.Packets) {
-		d.out[i].Packets = packets
+	for i, x := range d.fit.split(amount) {
+		*part(&d.out[i]) = x
 	}
 }

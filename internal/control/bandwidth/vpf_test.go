@@ -500,7 +500,8 @@ func TestAdmitInside(t *testing.T) {
 			t.Errorf("%v is promised %d, want %d", asked[i].ID, got.Promised[i].Bits, want)
 		}
 	}
-	want := "more is guaranteed inside it than it is guaranteed itself: asked 2 + 3 + 1 Gbit/s, virtual PF 4 Gbit/s; vf1 keeps 1.500 of 3 Gbit/s, vf2 keeps 0.500 of 1 Gbit/s"
+	want := "more is guaranteed inside it than it is guaranteed itself: asked 2 + 3 + 1 Gbit/s, virtual PF 4 Gbit/s; vf1 keeps 1.500 of 3 " +
+		"Gbit/s, vf2 keeps 0.500 of 1 Gbit/s"
 	if len(got.Problems) != 1 || got.Problems[0].Text != want || len(got.Over) != 1 || got.Over[0].PF != "vm1/vpf0" ||
 		got.Over[0].Text != strings.Replace(want, "inside it", "inside virtual PF vpf0 of vm1", 1) ||
 		!strings.HasSuffix(got.Problems[0].Remedy, "(a function's: `sluice vpf set`)") {

@@ -104,11 +104,11 @@ func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 		k.more = w.capacity.more(w.bits.lacks())
 	}
 	w.bits.estimate(&k)
-	if link.Moving || link.Invaded && w.capacity.trial.on {
+	if link.Moving || link.Uncontrolled && w.capacity.trial.on {
 		w.capacity.rest()
 	} else {
 		v := w.bits.volume(k.seconds)
-		if link.Invaded { // what holds the fallen down is known
+		if link.Uncontrolled { // what holds the fallen down is known
 			v.lack = 0
 		}
 		w.capacity.see(now, v)

@@ -9,11 +9,11 @@ import (
 // wrongRules lists errors in the rules that determine a NIC's SLA: a class that does not exist, and two rules that match this
 // very VM, by name and by UUID, and disagree.
 func wrongRules(rules *model.Rules, vm *model.VM, nic *model.NIC, class string) (list []model.Problem) {
-	complain := func(text, remedy string) {
+	report := func(text, remedy string) {
 		list = append(list, model.Problem{Subject: vm.Name, Text: "NIC " + nic.Alias + " of " + vm.Name + ": " + text, Remedy: remedy})
 	}
 	if class != "" && len(rules.Classes) > 0 && rules.FindClass(class) == nil {
-		complain(fmt.Sprintf("there is no class %q, which its SLA names", model.Shorten(class)),
+		report(fmt.Sprintf("there is no class %q, which its SLA names", model.Shorten(class)),
 			"add it to classes in sluice.yaml, or correct the name")
 	}
 	var first *model.VMRule
@@ -24,21 +24,10 @@ func wrongRules(rules *model.Rules, vm *model.VM, nic *model.NIC, class string) 
 		case r.ByHand || !named || r.SLA.IsZero() || !nic.Named(r.SLANIC):
 		case first == nil:
 			first = r
-		case r.Match != first.Match && disagree(&first.SLA, &r.SLA):
-			complain(fmt.Sprintf("two rules disagree about its SLA, at %s and %s: the first counts", first.SLA.Source, r.SLA.Source),
+		case r.Match != first.Match && first.SLA.Conflicts(&r.SLA):
+			report(fmt.Sprintf("the rules at %s and %s disagree about its SLA: the first applies", first.SLA.Source, r.SLA.Source),
 				"merge the two rules in sluice.yaml")
 		}
 	}
 	return list
-}
-
-// disagree reports whether both set a rate to different values.
-func disagree(a, b *model.SLA) bool {
-	for _, r := range [][2]model.Rate{{a.Guarantee, b.Guarantee}, {a.Limit, b.Limit}, {a.Receive, b.Receive}} {
-		x, y := r[0], r[1]
-		if x.Bits > 0 && y.Bits > 0 && x.Bits != y.Bits || x.Packets > 0 && y.Packets > 0 && x.Packets != y.Packets {
-			return true
-		}
-	}
-	return false
 }

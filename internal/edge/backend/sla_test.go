@@ -145,8 +145,8 @@ func TestSLAThatCannotBeKeptIsRefused(t *testing.T) {
 	}{
 		{"over-committed", set(9e9, "ua-net0"), "more is guaranteed on pf0 than its link carries: asked 9 + 4 Gbit/s, link 10 Gbit/s; db keeps 6.923 of 9 Gbit/s, web keeps 3.077 of 4 Gbit/s"},
 		{"packets", packets, "more is guaranteed in packets on virtio than the host carries: asked 900 kpps, host 800 kpps; db keeps 800.000 of 900 kpps"},
-		{"above its link", set(11e9, "ua-net0"), "NIC ua-net0 of db: it is guaranteed 11Gbit, and the link of pf0 carries 10Gbit (sluice sla set by alice)"},
-		{"above the limit of a rule", limited, "NIC ua-net0 of db: its guarantee of 3Gbit is above its limit of 2Gbit, which counts (sluice sla set by alice; sluice.yaml:9:5)"},
+		{"above its link", set(11e9, "ua-net0"), "NIC ua-net0 of db: it is guaranteed 11Gbit, but the link of pf0 carries 10Gbit (sluice sla set by alice)"},
+		{"above the limit of a rule", limited, "NIC ua-net0 of db: its guarantee of 3Gbit is above its limit of 2Gbit, and the limit applies (sluice sla set by alice; sluice.yaml:9:5)"},
 		{"unknown class", class, `NIC ua-net0 of db: there is no class "gld", which its SLA names; add it`},
 		{"unknown NIC", set(1e9, "eth0"), `db has no NIC "eth0"; it has ua-net0 (00:00:00:00:00:00, br0), ua-net1 (00:00:00:00:00:00, br1)`},
 	} {

@@ -8,13 +8,13 @@ import (
 	"sluice/internal/model"
 )
 
-// Order is a Limit that its enforcer is to apply. What came of it counts only until the same Limit is ordered again.
+// Order is a Limit that its enforcer is to apply. Its result counts only until the same Limit is ordered again.
 type Order struct {
 	model.Limit
-	number uint64 // of all that this Core ordered; 0: what comes of it does not count
+	number uint64 // counts the Orders of this Core; 0: its result does not count
 }
 
-// LimitsOf are the Limits of Orders.
+// LimitsOf returns the Limits of Orders.
 func LimitsOf(batch []Order) []model.Limit {
 	out := make([]model.Limit, len(batch))
 	for i := range batch {
@@ -23,8 +23,8 @@ func LimitsOf(batch []Order) []model.Limit {
 	return out
 }
 
-// Applied takes what became of a batch, or of a part of it: what is not among applied rests,
-// and its NIC counts as one that nothing limits. What was ordered before another Order for the same was does not count.
+// Applied records the result of a batch, or of a part of it. Limits that are not among applied are retried later, and until then their
+// NICs count as unlimited. The result of an Order is ignored if the same Limit has been ordered again since.
 func (c *Core) Applied(now time.Time, batch []Order, applied []model.Limit, err error) {
 	reasons := map[model.LimitKey]error{}
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Core) Applied(now time.Time, batch []Order, applied []model.Limit, err 
 // explain collects why Limits could not be applied.
 func explain(err error, reasons map[model.LimitKey]error) {
 	var one *model.LimitError
-	if many, ok := err.(interface{ Unwrap() []error }); ok { // its parts are looked at one by one
+	if many, ok := err.(interface{ Unwrap() []error }); ok { // errors.As would find only the first
 		for _, e := range many.Unwrap() {
 			explain(e, reasons)
 		}
@@ -64,23 +64,23 @@ func explain(err error, reasons map[model.LimitKey]error) {
 	}
 }
 
-// Adopt takes Limits that an earlier run left standing, as their enforcer reads them: those that nothing wants are lifted.
-func (c *Core) Adopt(now time.Time, stand []model.Limit) {
-	for i := range stand {
-		if s := c.state(stand[i].LimitKey); s != nil && !s.stands() {
-			s.Known, s.Has, s.At = true, stand[i], now.Add(-verifyEvery)
+// Adopt takes over Limits that an earlier run left in force, as their enforcer reads them; those that are not wanted are lifted.
+func (c *Core) Adopt(now time.Time, found []model.Limit) {
+	for i := range found {
+		if s := c.state(found[i].LimitKey); s != nil && !s.inForce() {
+			s.Known, s.Has, s.At = true, found[i], now.Add(-verifyEvery)
 		}
 	}
 }
 
-// Lift lists the Limits that end an orderly run: what is allowed is lifted and contracts stay, or all is lifted.
+// Lift lists the Limits to apply at an orderly stop: it lifts the allowances and keeps the contracts, or lifts all.
 func (c *Core) Lift(all bool) []Order {
 	if c.opts.Mode == model.ModeObserve {
 		return nil
 	}
 	var out []Order
-	add := func(s *limitState, there bool) { // what may be under way counts as well
-		if !s.stands() && !s.Pending(c.at) && !there || s.by == "" {
+	add := func(s *limitState, there bool) { // an Order may still be under way
+		if !s.inForce() && !s.Pending(c.at) && !there || s.by == "" {
 			return
 		}
 		l := model.Limit{LimitKey: s.key}
@@ -100,8 +100,8 @@ func (c *Core) Lift(all bool) []Order {
 	return out
 }
 
-// LiftLeft is Lift for what an earlier run left, in place of that: of what Follow and Adopt have shown to stand, and
-// nothing else. No Tick is to come before it.
+// LiftLeft is Lift on behalf of an earlier run, for the Limits that Follow and Adopt have found in force and no others. There must be no
+// Tick before it.
 func (c *Core) LiftLeft(now time.Time, all bool) []Order {
 	c.decide(now, nil)
 	return c.Lift(all)
