@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // OverrideKind is what an Override asks for.
 type OverrideKind string
@@ -36,10 +39,7 @@ func (o *Override) Ended(now time.Time) bool { return !o.Until.IsZero() && !now.
 
 // Rule returns a VM's override as a rule, which must precede those of the config.
 func (o *Override) Rule() VMRule {
-	match := string(o.VM)
-	if match == "" {
-		match = o.VMName
-	}
+	match := cmp.Or(string(o.VM), o.VMName)
 	if o.Kind == OverrideSLA {
 		r := VMRule{Match: match, SLA: o.SLA, SLANIC: o.NIC, ByHand: true}
 		r.SLA.Source = "sluice sla set by " + o.By

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -75,15 +76,11 @@ func (r *Reason) Because() string {
 		fmt.Fprintf(&b, ", tier %d Mbit/s", r.Rate/1e6)
 	}
 	if r.Other != "" {
-		who := r.OtherNm
-		if who == "" {
-			who = string(r.Other)
-		}
+		who := ", to beat "
 		if r.Hold {
-			b.WriteString(", runner-up " + who)
-		} else {
-			b.WriteString(", to beat " + who)
+			who = ", runner-up "
 		}
+		b.WriteString(who + cmp.Or(r.OtherNm, string(r.Other)))
 	}
 	if r.Detail != "" {
 		b.WriteString(" (" + r.Detail + ")")

@@ -54,7 +54,7 @@ func TestEveryCodeHasItsWords(t *testing.T) {
 func TestScoreHasItsUnit(t *testing.T) {
 	for code, want := range map[Code]string{
 		CodeRank:    "holds a VF: p ranks it 1 of the 2 that get one, score 1.5k packets/s, price 2k packets/s",
-		CodeWaiting: "holds a VF: place 1 in the queue for 2 VFs, score 1.5k s with a VF, price 2k s with a VF",
+		CodeWaiting: "holds a VF: number 1 in the queue for 2 VFs, score 1.5k s with a VF, price 2k s with a VF",
 	} {
 		r := Reason{Code: code, Hold: true, Policy: "p", Rank: 1, Slots: 2, Score: 1500, Price: 2000}
 		if have := r.String(); have != want {
@@ -66,10 +66,10 @@ func TestScoreHasItsUnit(t *testing.T) {
 func TestReasonIsOneSentence(t *testing.T) {
 	r := Reason{VM: "a", Code: CodeOutranked, Policy: "activity", Score: 40330, Rank: 64, Slots: 63, Other: "b", OtherNm: "db-1"}
 	if got := (Reason{Code: CodeOutranked, Policy: "fair", Rank: 2, Slots: 1}).String(); !strings.HasPrefix(got,
-		"stays on virtio: fair ranks it 2 and there is 1 VF to share out,") {
+		"stays on virtio: fair ranks it 2, and there is 1 VF to assign,") {
 		t.Errorf("one VF: %q", got)
 	}
-	if got, want := r.String(), "stays on virtio: activity ranks it 64 and there are 63 VFs to share out, score 40.3k packets/s, to beat db-1"; got != want {
+	if got, want := r.String(), "stays on virtio: activity ranks it 64, and there are 63 VFs to assign, score 40.3k packets/s, to beat db-1"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	r = Reason{Code: CodeRepair, Detail: "VF pf0/1 is free but trusted"}
@@ -80,7 +80,7 @@ func TestReasonIsOneSentence(t *testing.T) {
 
 func TestReasonNamesTheUnitOfRegret(t *testing.T) {
 	r := Reason{Code: CodeKept, Hold: true, Policy: "adaptive", Rank: 64, Score: 40500, Price: 40400, Regret: 105000, Detail: "steady style"}
-	if got, want := r.String(), "holds a VF: a swap does not pay yet, score 40.5k packets/s, price 40.4k packets/s, regret 105k packets (steady style)"; got != want {
+	if got, want := r.String(), "holds a VF: a swap does not pay off yet, score 40.5k packets/s, price 40.4k packets/s, regret 105k packets (steady style)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

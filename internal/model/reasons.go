@@ -41,65 +41,70 @@ type words struct {
 	short    string // at most ShortReason columns with the values filled in
 }
 
-// reasons is the only table of Reasons: log, API, explain, page, top and the help take their text from it.
-var reasons = []struct {
+// reason is an entry of the table of Reasons.
+type reason struct {
 	code Code
 	words
 	not *words // if the text differs for VMs without a VF
-}{
+}
+
+func (c Code) find() *reason { return first(reasons, func(e *reason) bool { return e.code == c }) }
+
+// reasons is the only table of Reasons: log, API, explain, page, top and the help take their text from it.
+var reasons = []reason{
 	{code: CodeRank, words: words{
-		"its score is among the first, so it should have a VF",
-		"{policy} ranks it {rank} of the {slots} that get one", "place {rank}, VFs for {slots}",
+		"its score is among the highest, so it should have a VF",
+		"{policy} ranks it {rank} of the {slots} that get one", "rank {rank}, VFs for {slots}",
 	}},
 	{code: CodeOutranked, words: words{
 		"others gain more from a VF",
-		"{policy} ranks it {rank} and there {are} {vfs} to share out", "place {rank}, VFs for {slots}",
+		"{policy} ranks it {rank}, and there {are} {vfs} to assign", "rank {rank}, VFs for {slots}",
 	}},
-	{code: CodeTurn, words: words{"fair: its turn has come", "its turn in the round", "its turn in the round"}},
+	{code: CodeTurn, words: words{"fair: it is its turn", "it is its turn", "its turn"}},
 	{code: CodeWaiting, words: words{
 		"fair: its turn comes later",
-		"place {rank} in the queue for {vfs}", "place {rank} in the queue",
+		"number {rank} in the queue for {vfs}", "number {rank} in the queue",
 	}},
 	{code: CodeEnough, words: words{
-		"there are VFs for all VMs on its network",
+		"there are enough VFs for all VMs on its network",
 		"there are VFs for every VM on its network", "VFs for all on its network",
 	}},
 	{code: CodeKept, words: words{
-		"a swap with another VM does not pay yet",
-		"a swap does not pay yet", "a swap does not pay yet",
+		"a swap with another VM does not pay off yet",
+		"a swap does not pay off yet", "a swap does not pay off yet",
 	}},
 	{code: CodeBudget, words: words{
 		"the moves allowed for now are used up",
-		"the budget of moves is used up", "budget of moves is used up",
+		"the budget of moves is used up", "budget of moves used up",
 	}},
-	{code: CodePinned, words: words{"sluice.yaml or somebody gives it a VF", "pinned", "pinned"}},
-	{code: CodeForbidden, words: words{"sluice.yaml gives it none", "forbidden", "forbidden"}},
-	{code: CodeReleased, words: words{"somebody took its VF, by sluice release", "released by hand", "released by hand"}},
+	{code: CodePinned, words: words{"sluice.yaml or `sluice pin` always gives it a VF", "pinned", "pinned"}},
+	{code: CodeForbidden, words: words{"sluice.yaml forbids it a VF", "forbidden", "forbidden"}},
+	{code: CodeReleased, words: words{"`sluice release` took its VF away", "released by hand", "released by hand"}},
 	{code: CodeSLA, words: words{
-		"its SLA asks for a VF, or cannot be kept on one",
-		"its SLA asks for one", "its SLA asks for a VF",
-	}, not: &words{sentence: "its SLA could not be kept on a VF", short: "no VF could keep its SLA"}},
+		"its SLA requires a VF, or cannot be enforced on one",
+		"its SLA requires one", "its SLA requires a VF",
+	}, not: &words{sentence: "its SLA could not be enforced on a VF", short: "no VF could keep its SLA"}},
 	{code: CodeVeto, words: words{
-		"it could not fall back; sluice doctor has the remedy",
+		"it could not fall back to virtio; sluice doctor has the remedy",
 		"it must not be moved", "must not be moved",
 	}},
 	{code: CodeBlind, words: words{"its load is not known", "its load is not known", "load not known"}},
 	{code: CodeForeign, words: words{
-		"somebody else gave it its VF",
+		"its VF was attached by somebody else",
 		"its VF was attached by somebody else", "VF attached by others",
 	}},
 	{code: CodeNoVF, words: words{
-		"no usable VF leads to its network",
+		"there is no usable VF on its network",
 		"no usable VF on its network", "no usable VF on its network",
 	}},
 	{code: CodeNotRunning, words: words{"it is off", "it is not running", "not running"}},
 	{code: CodeBackoff, words: words{
-		"it waits after a failed move",
-		"waiting after a failed move", "rests after a failed move",
+		"it waits for a while after a failed move",
+		"waiting after a failed move", "waits after a failed move",
 	}},
 	{code: CodeMoving, words: words{"a move is under way", "a move is under way", "being moved"}},
 	{code: CodeDrain, words: words{
-		"all VFs are being given up, by sluice drain",
+		"all VFs are being given up (sluice drain)",
 		"all VFs are being given up", "all VFs are given up",
 	}},
 	{code: CodeRepair, words: words{"something is wrong and being repaired", "repair", "being repaired"}},
@@ -116,26 +121,22 @@ func Codes() []Code {
 
 // Means returns what a Code says about a VM, in half a sentence; "" for an unknown code.
 func (c Code) Means() string {
-	for i := range reasons {
-		if reasons[i].code == c {
-			return reasons[i].means
-		}
+	if e := c.find(); e != nil {
+		return e.means
 	}
 	return ""
 }
 
 // words returns the text for the Reason's code; for an unknown code, the code itself.
 func (r *Reason) words() words {
-	for i := range reasons {
-		switch {
-		case reasons[i].code != r.Code:
-		case reasons[i].not != nil && !r.Hold:
-			return *reasons[i].not
-		default:
-			return reasons[i].words
-		}
+	switch e := r.Code.find(); {
+	case e == nil:
+		return words{sentence: string(r.Code), short: string(r.Code)}
+	case e.not != nil && !r.Hold:
+		return *e.not
+	default:
+		return e.words
 	}
-	return words{sentence: string(r.Code), short: string(r.Code)}
 }
 
 // fill replaces the placeholders by the Reason's values.

@@ -31,10 +31,7 @@ func (s *SLA) Conflicts(o *SLA) bool {
 
 // Share returns the Weight, 1 if unset.
 func (s *SLA) Share() float64 {
-	if s.Weight == 0 {
-		return 1
-	}
-	return s.Weight
+	return cmp.Or(s.Weight, 1)
 }
 
 // NICSLA is what a domain's metadata asks for some of its NICs.
@@ -73,12 +70,7 @@ func (r *Rules) SLA(vm *VM, nic *NIC) SLA {
 
 // FindClass returns the class with that name, or nil.
 func (r *Rules) FindClass(name string) *Class {
-	for i := range r.Classes {
-		if r.Classes[i].Name == name {
-			return &r.Classes[i]
-		}
-	}
-	return nil
+	return first(r.Classes, func(c *Class) bool { return c.Name == name })
 }
 
 // fill takes over the fields that no more specific source has set, and adds the source's name if it took any.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -148,7 +149,7 @@ const (
 const NotInPool = "not in Sluice's pool"
 
 // SetAside is the OwnerWhy of a VF that `sluice qualify` has taken out of the pool.
-const SetAside = "set aside for `sluice qualify`; if none is at work, `sluice qualify --restore` gives it back"
+const SetAside = "set aside for `sluice qualify`; if none is running, `sluice qualify --restore` gives it back"
 
 // PerhapsAside is the OwnerWhy of a VF of which it is unknown whether `sluice qualify` has taken it out of the pool.
 const PerhapsAside = "perhaps set aside for `sluice qualify`, whose journal cannot be read; `sluice doctor` says what to do"
@@ -321,26 +322,23 @@ func (s *Snapshot) NICs() iter.Seq2[*VM, *NIC] {
 
 // FindVM returns the VM with that ID, or nil.
 func (s *Snapshot) FindVM(id VMID) *VM {
-	lo, hi := 0, len(s.VMs)
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if s.VMs[mid].ID < id {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	if lo < len(s.VMs) && s.VMs[lo].ID == id {
-		return &s.VMs[lo]
+	i := sort.Search(len(s.VMs), func(i int) bool { return s.VMs[i].ID >= id })
+	if i < len(s.VMs) && s.VMs[i].ID == id {
+		return &s.VMs[i]
 	}
 	return nil
 }
 
 // FindPF returns the PF with that name, or nil.
 func (s *Snapshot) FindPF(name string) *PF {
-	for i := range s.PFs {
-		if s.PFs[i].Name == name {
-			return &s.PFs[i]
+	return first(s.PFs, func(p *PF) bool { return p.Name == name })
+}
+
+// first returns the first element for which is returns true, or nil.
+func first[T any](list []T, is func(*T) bool) *T {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
 		}
 	}
 	return nil
@@ -363,12 +361,7 @@ func (p *PF) leadsTo(port string) bool {
 	if !p.Uplink.Representors {
 		return p.Port() == port
 	}
-	for i := range p.VFs {
-		if p.VFs[i].Port == port && port != "" {
-			return true
-		}
-	}
-	return false
+	return port != "" && first(p.VFs, func(vf *VF) bool { return vf.Port == port }) != nil
 }
 
 // VirtioPF returns the PF whose link carries what a NIC sends on its virtio path, or nil: a PF that connects the NIC's network,
@@ -403,12 +396,7 @@ func (s *Snapshot) FindVF(id VFID) *VF {
 	if i := id.Index; i >= 0 && i < len(pf.VFs) && pf.VFs[i].ID.Index == i {
 		return &pf.VFs[i] // all VFs exist, so each is at its index
 	}
-	for i := range pf.VFs {
-		if pf.VFs[i].ID == id {
-			return &pf.VFs[i]
-		}
-	}
-	return nil
+	return first(pf.VFs, func(vf *VF) bool { return vf.ID == id })
 }
 
 // VFBehind returns the VF behind a NIC of a VM, and the NIC; nil for what does not exist.
@@ -426,12 +414,7 @@ func (s *Snapshot) VFBehind(id VMID, nic string) (*VF, *NIC) {
 
 // FindNIC returns the NIC with that alias, or nil.
 func (v *VM) FindNIC(alias string) *NIC {
-	for i := range v.NICs {
-		if v.NICs[i].Alias == alias {
-			return &v.NICs[i]
-		}
-	}
-	return nil
+	return first(v.NICs, func(n *NIC) bool { return n.Alias == alias })
 }
 
 // Filter is a unicast address for which a PF accepts frames.
@@ -444,14 +427,7 @@ type Filter struct {
 func (p *PF) Shared() uint64 { return cmp.Or(p.Carries, p.Speed) }
 
 // InUse reports whether any VF of the PF is in a guest, ours or not.
-func (p *PF) InUse() bool {
-	for i := range p.VFs {
-		if p.VFs[i].Holder != "" {
-			return true
-		}
-	}
-	return false
-}
+func (p *PF) InUse() bool { return first(p.VFs, func(vf *VF) bool { return vf.Holder != "" }) != nil }
 
 // Ours returns the VF behind the NIC if Sluice attached it, or NoVF.
 func (n *NIC) Ours() VFID {
@@ -462,11 +438,4 @@ func (n *NIC) Ours() VFID {
 }
 
 // Held returns the first NIC that has a VF behind it, whoever attached that, or nil.
-func (v *VM) Held() *NIC {
-	for i := range v.NICs {
-		if v.NICs[i].VF != NoVF {
-			return &v.NICs[i]
-		}
-	}
-	return nil
-}
+func (v *VM) Held() *NIC { return first(v.NICs, func(n *NIC) bool { return n.VF != NoVF }) }

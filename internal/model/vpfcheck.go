@@ -18,25 +18,26 @@ func (p *VirtualPF) Check() error {
 	n := len(p.VFs)
 	switch {
 	case !vpfName.MatchString(p.Name):
-		return fmt.Errorf("%q is no name for it: want up to 16 of a-z, 0-9 and -, a letter first", Shorten(p.Name))
+		return fmt.Errorf("%q is not a valid name: use up to 16 of a-z, 0-9 and -, beginning with a letter", Shorten(p.Name))
 	case p.Model != VPFVirtio && p.Model != VPFIGB:
-		return fmt.Errorf("there is no model %q: take virtio or igb", Shorten(string(p.Model)))
+		return fmt.Errorf("there is no model %q: choose virtio or igb", Shorten(string(p.Model)))
 	case p.Backend != BackendTap && p.Backend != BackendVDPA:
-		return fmt.Errorf("there is no backend %q: take tap or vdpa", Shorten(string(p.Backend)))
+		return fmt.Errorf("there is no backend %q: choose tap or vdpa", Shorten(string(p.Backend)))
 	case p.Backend == BackendTap && !bridgeName.MatchString(p.Network):
-		return fmt.Errorf("it has no network: that is the name of a bridge, for its taps to be ports of, not %q", Shorten(p.Network))
+		return fmt.Errorf("its network must be the bridge of which its taps are ports, not %q", Shorten(p.Network))
 	case p.Network == "":
-		return errors.New("it has no network: of backend vdpa that is what makes its devices")
+		return errors.New("it has no network: for backend vdpa, name the management device that creates its devices")
 	case n == 0:
-		return errors.New("it has no VFs: ask for one at least")
+		return errors.New("it has no VFs: request at least one")
 	case p.Model == VPFIGB && p.Backend != BackendTap:
-		return errors.New("an igb has one tap for all, and taps only: take the model virtio for vDPA")
+		return errors.New("an igb has one tap for all its VFs and supports no other backend: choose model virtio for vDPA")
 	case p.Model == VPFIGB && n > MaxVirtualVFsIGB:
-		return fmt.Errorf("%d VFs are more than the %d that an igb has: take the model virtio, or define several", n, MaxVirtualVFsIGB)
+		return fmt.Errorf("%d VFs are more than the %d that an igb has: choose model virtio, or define several virtual PFs", n, MaxVirtualVFsIGB)
 	case n > MaxVirtualVFs:
-		return fmt.Errorf("%d VFs are more than the %d that QEMU takes: define several virtual PFs", n, MaxVirtualVFs)
+		return fmt.Errorf("%d VFs are more than the %d that QEMU supports: define several virtual PFs", n, MaxVirtualVFs)
 	case n > MaxFunctionVFs && p.Model == VPFVirtio && !p.ARI:
-		return fmt.Errorf("%d VFs are more than the %d functions beside the PF in a slot: ask for ARI (--ari), which the guest must know (Linux does), or define several virtual PFs", n, MaxFunctionVFs)
+		return fmt.Errorf("%d VFs are more than the %d functions that a slot has besides the PF: request ARI (--ari), which the guest must "+
+			"support (Linux does), or define several virtual PFs", n, MaxFunctionVFs)
 	}
 	return nil
 }

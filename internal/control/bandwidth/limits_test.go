@@ -295,7 +295,7 @@ func TestGuaranteeInBitsCountsForLargePackets(t *testing.T) {
 		h.w.Allocate(h.now, h.link, h.senders, h.out)
 	}
 	if got := h.out[0].Packets; got < 49e3 || got > 80e3 {
-		t.Errorf("with a guarantee of 200 Mbit/s a flood of small packets may send %.0f of 100,000 packets/s, want those of 512 bytes and " +
+		t.Errorf("with a guarantee of 200 Mbit/s a flood of small packets may send %.0f of 100,000 packets/s, want those of 512 bytes and "+
 			"its part of the rest", got)
 	}
 }

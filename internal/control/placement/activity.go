@@ -65,9 +65,9 @@ func (a *activity) Select(now time.Time, cands []Candidate, slots int, out []mod
 		m.Chosen = out[i].Hold
 		switch {
 		case cands[i].Holds && m.unseen(now):
-			out[i].Code, out[i].Detail = model.CodeBlind, "it keeps its VF until its load is known, for a minute at most"
+			out[i].Code, out[i].Detail = model.CodeBlind, "it keeps its VF until its load is known, for at most a minute"
 		case !cands[i].Known:
-			out[i].Detail = "its load is not known now; ranked by what was last seen, half of it for each round after a minute"
+			out[i].Detail = "its load is not known now; it is ranked by its last known load, which is halved in each round after a minute"
 		}
 	}
 }
@@ -77,11 +77,7 @@ func (m *activityMem) unseen(now time.Time) bool { return !m.Seen && now.Sub(m.S
 
 // sample adds the time since the last call to the means.
 func (a *activity) sample(now time.Time, cands []Candidate, mem []*activityMem) {
-	dt := 1.0
-	if !a.Last.IsZero() {
-		dt = now.Sub(a.Last).Seconds()
-	}
-	a.Last = now
+	dt := sinceLast(&a.Last, now, 1)
 	for i, m := range mem {
 		if cands[i].Known && dt > 0 {
 			m.Packets += cands[i].PPS * dt

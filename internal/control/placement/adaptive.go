@@ -21,7 +21,7 @@ import (
 // followed at once. That cannot be known beforehand, but it can be measured: every style of patience runs on the same load with
 // imaginary VFs, and the real ones follow the style with the best account.
 //
-// Codes: rank, outranked, kept (outranked, but a swap does not pay yet), budget, blind.
+// Codes: rank, outranked, kept (outranked, but a swap does not pay off yet), budget, blind.
 type adaptive struct {
 	margin, risk, hold float64
 	lost               float64 // seconds of its traffic that a VM loses in a move
@@ -86,21 +86,24 @@ var adaptiveParams = params{
 	// Slightly more than the oracle's 10, for fewer moves.
 	{
 		Name: "risk_s", Unit: "s", Default: 12, Max: 3600,
-		Doc: "what a move is thought to risk, in seconds of the median rate that is not zero: a VM whose bursts are known must gain more by it, and styles are compared with it. Raise it if moves disturb your guests, lower it if they do not",
+		Doc: "the assumed risk of a move, in seconds of the median nonzero rate: a VM whose bursts are known must gain more than that by a " +
+			"move, and styles are compared by it. Raise it if moves disturb your guests, lower it if they do not",
 	},
 	// The median of docs/measurements.md.
 	{
 		Name: "lost_s", Unit: "s", Default: 0.05, Max: 60,
-		Doc: "how much of its traffic a VM loses in a move. `scripts/measure loss` measures it; the default is the lab's. Raise it where yours is more",
+		Doc: "how much of its traffic a VM loses in a move. `scripts/measure loss` measures it; the default is the lab's. " +
+			"Raise it if yours is higher",
 	},
 	// Twice the noise of +-3 % loads, smoothed.
 	{
 		Name: "margin", Unit: "share", Default: 0.05, Max: 10,
-		Doc: "by how much the score of a VM without a VF must exceed a holder's. Raise it if the rates shake by more than a few percent and VMs of like load change places",
+		Doc: "by how much the score of a VM without a VF must exceed a holder's. Raise it if rates fluctuate by more than a few percent and " +
+			"VMs of similar load keep changing places",
 	},
 	{
 		Name: "hold_s", Unit: "s", Default: 5, Max: 3600,
-		Doc: "how long a VM keeps its VF at least. Raise it if guests take long to come to rest after a move",
+		Doc: "how long a VM keeps its VF at least. Raise it if guests take long to settle after a move",
 	},
 	// Loads that change every two minutes need 20 to 25; a larger budget helped none.
 	{
@@ -129,7 +132,7 @@ func newAdaptive(r model.Rules) Policy {
 func (p *adaptive) check() error {
 	for id, m := range p.Mem.all {
 		if !m.Runs.sound() {
-			return fmt.Errorf("what it knows of the bursts of NIC %s is no such thing", id)
+			return fmt.Errorf("its record of the bursts of NIC %s is invalid", id)
 		}
 	}
 	if len(p.Styles) != stylesMax || slices.Contains(p.Styles, nil) {
@@ -143,11 +146,7 @@ func (p *adaptive) check() error {
 
 // Select implements Policy.
 func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
-	dt := 1.0
-	if !p.Last.IsZero() {
-		dt = min(60, max(0, now.Sub(p.Last).Seconds())) // a longer gap carries no information about its load
-	}
-	p.Last = now
+	dt := min(60, sinceLast(&p.Last, now, 1)) // a longer gap carries no information about its load
 	p.cands, p.vms = cands, p.Mem.sync(cands, func(*vmMem) {})
 	p.sample(now, dt)
 	for k, s := range p.Styles {
@@ -253,7 +252,7 @@ func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 		}
 		switch {
 		case m.Blind > 0:
-			why.Code, why.Detail = model.CodeBlind, "it keeps its place until its load is seen again"
+			why.Code, why.Detail = model.CodeBlind, "it keeps its place until its load is known again"
 		case wants == b.Held || len(p.vms) <= slots:
 		case broke:
 			why.Code, why.Detail = model.CodeBudget, cmp.Or(why.Detail, styleNames[p.Leader]+" style")

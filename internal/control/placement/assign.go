@@ -1,8 +1,8 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 
 	"sluice/internal/model"
 )
@@ -32,10 +32,7 @@ func (w *workspace) assign(snap *model.Snapshot, t *model.Target) []model.Assign
 		}
 	}
 	slices.SortFunc(out, func(a, b model.Assignment) int {
-		if a.VM != b.VM {
-			return strings.Compare(string(a.VM), string(b.VM))
-		}
-		return strings.Compare(a.NIC, b.NIC)
+		return cmp.Or(cmp.Compare(a.VM, b.VM), cmp.Compare(a.NIC, b.NIC))
 	})
 	return out
 }

@@ -34,11 +34,7 @@ func (f *fair) Select(now time.Time, cands []Candidate, slots int, out []model.R
 	// A newcomer starts level with the least served: it must not catch up on time before its arrival.
 	base := f.least()
 	mem := f.Mem.sync(cands, func(m *fairMem) { m.Served = base })
-	dt := 0.0
-	if !f.Last.IsZero() {
-		dt = max(0, now.Sub(f.Last).Seconds())
-	}
-	f.Last = now
+	dt := sinceLast(&f.Last, now, 0)
 	for i, m := range mem {
 		if cands[i].Holds {
 			m.Served += dt / cands[i].Weight

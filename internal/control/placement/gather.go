@@ -14,7 +14,7 @@ func (d *Decider) gatherVMs(snap *model.Snapshot, hints *Hints, t *model.Target)
 		vm, r := &snap.VMs[i], &rules[i]
 		w.nics = w.eligible(vm, r, w.nics[:0])
 		if len(w.nics) == 0 {
-			w.nics = append(w.nics, stand(vm, r))
+			w.nics = append(w.nics, explained(vm, r))
 		}
 		if len(w.nics) > 1 {
 			w.multi = append(w.multi, span{vm: i, first: len(t.NICs), n: len(w.nics)})
@@ -54,9 +54,9 @@ func (w *workspace) eligible(vm *model.VM, r *model.VMRule, out []*model.NIC) []
 	return out
 }
 
-// stand is the NIC whose Reason explains why a VM has no eligible NIC; nil if none of its NICs can fall back to virtio or a
+// explained is the NIC whose Reason explains why a VM has no eligible NIC; nil if none of its NICs can fall back to virtio or a
 // rule names none of them.
-func stand(vm *model.VM, r *model.VMRule) *model.NIC {
+func explained(vm *model.VM, r *model.VMRule) *model.NIC {
 	for i := range vm.NICs {
 		if n := &vm.NICs[i]; canFail(n, r) && n.Named(r.NIC) {
 			return n
@@ -99,7 +99,7 @@ func (d *Decider) judge(snap *model.Snapshot, vm *model.VM, e *entry, hint *Hint
 	case e.rule.Forbid:
 		why.Code = model.CodeForbidden
 	case !e.nic.Named(e.rule.NIC):
-		why.Code, why.Detail = model.CodeForbidden, "a rule gives VFs of this VM to NIC "+e.rule.NIC+" only"
+		why.Code, why.Detail = model.CodeForbidden, "a rule allows VFs only for NIC "+e.rule.NIC+" of this VM"
 	default:
 		if text := d.promises.against(snap, vm, e.nic); text != "" {
 			why.Code, why.Detail = model.CodeSLA, text
@@ -117,7 +117,7 @@ func (d *Decider) veto(vm *model.VM, e *entry, holds bool) string {
 	case nic == nil:
 		return whyNone(vm, e.rule)
 	case nic.LinkUp == model.No:
-		return "its virtio path is broken: tap " + nic.Tap + " is down or in no bridge; repair that first"
+		return "its virtio path is broken: tap " + nic.Tap + " is down or not in a bridge; repair that first"
 	}
 	if len(d.duplicates) > 0 {
 		if other := d.duplicates[model.NICID{VM: vm.ID, NIC: nic.Alias}]; other != "" {
@@ -143,17 +143,17 @@ func whyNone(vm *model.VM, r *model.VMRule) string {
 		return "it has no virtio NIC"
 	case !slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.VirtualPF == "" }):
 		return "its NICs are functions of virtual PF " + vm.NICs[0].VirtualPF +
-			", which have no VFs of the host behind them; that is as it should be"
-	case r.NIC != "" && stand(vm, &model.VMRule{Failover: r.Failover}) != nil:
-		return "no virtio NIC of it that can fail over is named by `nic: " + r.NIC + "`; write the alias, MAC or network of one, or leave nic out"
+			", which never have VFs of the host behind them; this is normal"
+	case r.NIC != "" && explained(vm, &model.VMRule{Failover: r.Failover}) != nil:
+		return "none of its virtio NICs that can fail over matches `nic: " + r.NIC + "`; write the alias, MAC or network of one, or leave nic out"
 	}
-	return "no virtio NIC of it can fail over: its <interface> has no <teaming type='persistent'/>; run `sluice prepare " + vm.Name +
+	return "none of its virtio NICs can fail over: its <interface> has no <teaming type='persistent'/>; run `sluice prepare " + vm.Name +
 		"`, then stop and start it, or set failover: bond for it in sluice.yaml if the guest has an active-backup bond"
 }
 
 func noPort(vm *model.VM) string {
 	if n := vm.Held(); n != nil {
-		return "it has no free PCIe root port for a VF beside that of " + n.Alias + ": " + addPort(vm)
+		return "it has no free PCIe root port for another VF besides that of " + n.Alias + ": " + addPort(vm)
 	}
 	return "it has no free PCIe root port: " + addPort(vm)
 }

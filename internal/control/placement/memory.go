@@ -83,13 +83,13 @@ func (m *memory[T]) UnmarshalJSON(text []byte) error {
 	*m = memory[T]{all: w.All}
 	for id, p := range w.All {
 		if p == nil {
-			return fmt.Errorf("a policy's memory names NIC %s and has nothing of it", id)
+			return fmt.Errorf("a policy's memory names NIC %s but has no entry for it", id)
 		}
 	}
 	for _, id := range w.Last {
 		p := w.All[id]
 		if p == nil {
-			return fmt.Errorf("a policy's memory lists NIC %s and has nothing of it", id)
+			return fmt.Errorf("a policy's memory lists NIC %s but has no entry for it", id)
 		}
 		m.ids, m.ptr = append(m.ids, id), append(m.ptr, p)
 	}

@@ -66,7 +66,7 @@ func TestNICsOfAVM(t *testing.T) {
 			world: func(s *scene) { nic(s.pf("pf0", "br0", 1, 0).vm("br0", 5), "br0", 7); s.vm("br0", 6) },
 			why:   "holds a VF behind ua-net1: activity ranks it 1 of the 1",
 			nics: map[string]string{
-				"ua-net0": "stays on virtio with ua-net0: activity ranks it 3 and there is 1 VF to share out",
+				"ua-net0": "stays on virtio with ua-net0: activity ranks it 3, and there is 1 VF to assign",
 				"ua-net1": "holds a VF",
 			},
 		},
@@ -85,7 +85,7 @@ func TestNICsOfAVM(t *testing.T) {
 		{
 			name: "a rule names a NIC that is not there", want: "", rules: rule(model.VMRule{NIC: "ua-net7"}),
 			world: func(s *scene) { nic(s.pf("pf0", "br0", 1, 0).vm("br0", 9), "br0", 1) },
-			why:   "named by `nic: ua-net7`",
+			why:   "matches `nic: ua-net7`",
 		},
 		{
 			name: "a NIC that a rule leaves out gives its VF up", want: "vm0/net1:pf0/1", rules: rule(model.VMRule{NIC: "ua-net1"}),
@@ -93,7 +93,7 @@ func TestNICsOfAVM(t *testing.T) {
 				nic(s.pf("pf0", "br0", 2, 0).vm("br0", 9), "br0", 1)
 				s.give(&s.VMs[0], model.VFID{PF: "pf0", Index: 0})
 			},
-			nics: map[string]string{"ua-net0": "a rule gives VFs of this VM to NIC ua-net1 only"},
+			nics: map[string]string{"ua-net0": "a rule allows VFs only for NIC ua-net1 of this VM"},
 		},
 		{
 			name: "a pinned VM's NICs are all pinned", want: "vm0/net0:pf0/0 vm0/net1:pf0/1", rules: rule(model.VMRule{Pin: true}),
@@ -106,7 +106,7 @@ func TestNICsOfAVM(t *testing.T) {
 				nic(vm, "br1", 7)
 				vm.Ports = 1
 			},
-			nics: map[string]string{"ua-net0": "no PCIe root port is left for it"},
+			nics: map[string]string{"ua-net0": "other NICs of the VM leave no PCIe root port for it"},
 		},
 		{
 			name: "a NIC with somebody else's VF does not keep the other from one", want: "vm0/net1:pf0/1",

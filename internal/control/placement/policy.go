@@ -51,6 +51,15 @@ type Policy interface {
 	Select(now time.Time, cands []Candidate, slots int, out []model.Reason)
 }
 
+// sinceLast returns the seconds since a policy's last call, or first at its first call, and records this call.
+func sinceLast(last *time.Time, now time.Time, first float64) float64 {
+	if !last.IsZero() {
+		first = max(0, now.Sub(*last).Seconds())
+	}
+	*last = now
+	return first
+}
+
 // maker constructs a policy and lists its parameters.
 type maker struct {
 	make   func(model.Rules) Policy

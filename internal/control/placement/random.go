@@ -15,7 +15,7 @@ type random struct {
 	order ranking
 }
 
-var randomParams = params{{Name: "seed", Max: 1 << 53, Doc: "which lots are drawn. Change it for another draw"}}
+var randomParams = params{{Name: "seed", Max: 1 << 53, Doc: "seed of the random draw. Change it for another draw"}}
 
 func newRandom(r model.Rules) Policy { return &random{seed: uint64(randomParams.of(r, "seed"))} }
 

@@ -48,11 +48,7 @@ func newRentBuy(model.Rules) Policy { return &rentBuy{Tokens: rentBurst} }
 // Select implements Policy.
 func (p *rentBuy) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
 	mem := p.Mem.sync(cands, func(*rentMem) {})
-	dt := 1.0
-	if !p.Last.IsZero() {
-		dt = max(0, now.Sub(p.Last).Seconds())
-	}
-	p.Last = now
+	dt := sinceLast(&p.Last, now, 1)
 	p.Tokens = min(rentBurst, p.Tokens+rentFill*dt)
 	keep := math.Exp(-dt / rentTau)
 	p.order, p.rates = p.order[:0], p.rates[:0]

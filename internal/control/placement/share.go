@@ -72,7 +72,7 @@ func (p *pool) sharePinned(snap *model.Snapshot, slots int, t *model.Target) int
 		asked := "it is pinned"
 		switch {
 		case !e.rule.Pin:
-			r.Code, r.Detail, asked = model.CodeSLA, e.needs, "its SLA asks for one ("+e.needs+")"
+			r.Code, r.Detail, asked = model.CodeSLA, e.needs, "its SLA requires one ("+e.needs+")"
 		case e.rule.ByHand:
 			r.Detail = "by `sluice pin`"
 		}
@@ -119,7 +119,7 @@ func withinPorts(vm *model.VM, nics []model.Reason, has []bool) {
 		if plugs <= vm.Ports {
 			return
 		}
-		last.Hold, last.Code, last.Detail = false, model.CodeVeto, "no PCIe root port is left for it beside other NICs of the VM: "+addPort(vm)
+		last.Hold, last.Code, last.Detail = false, model.CodeVeto, "other NICs of the VM leave no PCIe root port for it: "+addPort(vm)
 	}
 }
 

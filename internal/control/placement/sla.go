@@ -73,10 +73,10 @@ func (p *promises) overflow(list []packetSLA, host uint64) {
 		if sum <= host {
 			continue
 		}
-		why := fmt.Sprintf("with the smaller guarantees beside it, its %s packets/s are more than the %s packets/s that virtio carries here",
+		why := fmt.Sprintf("together with smaller guarantees, its %s packets/s are more than the %s packets/s that virtio carries here",
 			model.SI(float64(one.packets)), model.SI(float64(host)))
 		if one.packets > host {
-			why = fmt.Sprintf("virtio carries %s packets/s here, and it is guaranteed %s", model.SI(float64(host)), model.SI(float64(one.packets)))
+			why = fmt.Sprintf("virtio carries %s packets/s here, but it is guaranteed %s", model.SI(float64(host)), model.SI(float64(one.packets)))
 		}
 		p.needs[one.vm] = why
 	}
@@ -92,7 +92,7 @@ func (p *promises) against(snap *model.Snapshot, vm *model.VM, nic *model.NIC) s
 	sla := p.of[id]
 	switch {
 	case !sla.Receive.IsZero():
-		return "its SLA limits what it receives, which nothing can limit on a VF; take `receive` out of the SLA to let it have one"
+		return "its SLA limits what it receives, which nothing can limit on a VF; remove `receive` from the SLA to let it have one"
 	case sla.Limit.Packets > 0 && vm.InGuest != model.Yes:
 		return "its SLA limits packets/s, which on a VF only its guest could; " + inGuest
 	}

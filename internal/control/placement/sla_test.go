@@ -27,7 +27,7 @@ func TestSLAs(t *testing.T) {
 		{name: "no SLA: the busiest", rules: kept(), want: "vm0/net0:pf0/0"},
 		{
 			name: "more packets than virtio carries", rules: kept(sla("vm2", pps(600e3))), want: "vm2/net0:pf0/0",
-			why: map[int]string{2: "holds a VF: its SLA asks for one (virtio carries 500k packets/s here, and it is guaranteed 600k)"},
+			why: map[int]string{2: "holds a VF: its SLA requires one (virtio carries 500k packets/s here, but it is guaranteed 600k)"},
 		},
 		{name: "what is guaranteed fits together", rules: kept(sla("vm1", pps(200e3)), sla("vm2", pps(300e3))), want: "vm0/net0:pf0/0"},
 		{
@@ -35,7 +35,7 @@ func TestSLAs(t *testing.T) {
 			want: "vm2/net0:pf0/0",
 			why: map[int]string{
 				1: "stays on virtio: activity ranks it",
-				2: "with the smaller guarantees beside it, its 301k packets/s are more than the 500k",
+				2: "together with smaller guarantees, its 301k packets/s are more than the 500k",
 			},
 		},
 		{
@@ -48,12 +48,12 @@ func TestSLAs(t *testing.T) {
 		},
 		{
 			name: "a pin goes first", rules: kept(sla("vm2", pps(600e3)), model.VMRule{Match: "vm1", Pin: true}), want: "vm1/net0:pf0/0",
-			why: map[int]string{2: "its SLA asks for one (virtio carries 500k packets/s here, and it is guaranteed 600k), but every VF of network br0 is taken"},
+			why: map[int]string{2: "its SLA requires one (virtio carries 500k packets/s here, but it is guaranteed 600k), but every VF of network br0 is taken"},
 		},
 		{
 			name: "a limit that the PF cannot hold", rules: kept(sla("vm0", model.SLA{Limit: model.Rate{Bits: 1e9}})), want: "vm1/net0:pf0/0",
 			world: func(s *scene) { s.PFs[0].Caps.MaxTxRate = model.No },
-			why:   map[int]string{0: "stays on virtio: its SLA could not be kept on a VF (the driver of pf0 (sfc) cannot limit its VFs, and its SLA has a limit; set bandwidth.in_guest"},
+			why:   map[int]string{0: "stays on virtio: its SLA could not be enforced on a VF (the driver of pf0 (sfc) cannot limit its VFs, and its SLA has a limit; set bandwidth.in_guest"},
 		},
 		{
 			name: "a limit that only trying tells", rules: kept(sla("vm0", model.SLA{Limit: model.Rate{Bits: 1e9}})), want: "vm0/net0:pf0/0",
@@ -80,7 +80,7 @@ func TestSLAs(t *testing.T) {
 		{
 			name: "a pin does not break an SLA", rules: kept(sla("vm0", model.SLA{Receive: model.Rate{Bits: 1e9}}),
 				model.VMRule{Match: "vm0", Pin: true}), want: "vm1/net0:pf0/0",
-			why: map[int]string{0: "its SLA could not be kept on a VF"},
+			why: map[int]string{0: "its SLA could not be enforced on a VF"},
 		},
 		{
 			name: "one that has a VF gives it up", rules: kept(sla("vm0", model.SLA{Receive: model.Rate{Bits: 1e9}})), want: "vm1/net0:pf0/0",

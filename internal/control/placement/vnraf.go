@@ -56,10 +56,23 @@ var vnrafParameters = params{
 		Name: "io_threshold", Unit: "percent", Default: 65, Max: 100,
 		Doc: "a VM whose io_degree (100 less its CPU use) is below gets no VF. Lower it if busy network VMs count as CPU-bound",
 	},
-	{Name: "host_cores", Unit: "CPUs", Max: 4096, Doc: "what CPU use is a share of; 0: the VM's own. Set it to the host's cores for the paper's equation to the letter"},
-	{Name: "vf0_mbit", Unit: "Mbit/s", Max: 1e6, Doc: "the smallest tier of bandwidth; setting it limits what VFs may send; 0: no tiers. Set it where VMs must not take the whole link"},
-	{Name: "delta_mbit", Unit: "Mbit/s", Max: 1e6, Doc: "step from one tier to the next; the VM that needs most gets the largest. Raise it if needs differ much"},
-	{Name: "link_mbit", Unit: "Mbit/s", Max: 1e7, Doc: "what the tiers of a PF's VFs together may be; they are shrunk to that. 0: what the PF's link carries. Set it to leave part of the link to virtio"},
+	{
+		Name: "host_cores", Unit: "CPUs", Max: 4096,
+		Doc: "the number of cores of which CPU use is a share; 0: the VM's own. Set it to the host's cores to follow the paper's equation literally",
+	},
+	{
+		Name: "vf0_mbit", Unit: "Mbit/s", Max: 1e6,
+		Doc: "the smallest tier of bandwidth; setting it limits what VFs may send; 0: no tiers. Set it if no VM may take the whole link",
+	},
+	{
+		Name: "delta_mbit", Unit: "Mbit/s", Max: 1e6,
+		Doc: "step from one tier to the next; the VM that needs most gets the largest. Raise it if needs differ widely",
+	},
+	{
+		Name: "link_mbit", Unit: "Mbit/s", Max: 1e7,
+		Doc: "the bandwidth to which the tiers of a PF's VFs together are reduced; 0: what the PF's link carries. " +
+			"Set it to leave part of the link to virtio",
+	},
 }
 
 func (v *vnraf) copy() Policy {
@@ -84,11 +97,7 @@ func newVNRAF(r model.Rules) Policy {
 // Select implements Policy.
 func (v *vnraf) Select(now time.Time, cands []Candidate, slots int, out []model.Reason) {
 	mem := v.Mem.sync(cands, func(*vnrafMem) {})
-	dt := 1.0
-	if !v.Last.IsZero() {
-		dt = max(0, now.Sub(v.Last).Seconds())
-	}
-	v.Last = now
+	dt := sinceLast(&v.Last, now, 1)
 	for i, m := range mem {
 		m.sample(&cands[i], dt, v.params.cores)
 	}
@@ -178,10 +187,10 @@ func (v *vnraf) write(cands []Candidate, mem []*vnrafMem, slots int, out []model
 			why.Code, why.Other, why.OtherNm = model.CodeOutranked, "", ""
 			why.Detail = "CPU-bound: its io_degree is below the threshold"
 			if !v.cpuBound(m) {
-				why.Detail = "it moved nothing in the last round"
+				why.Detail = "it had no traffic in the last round"
 			}
 		case !cands[e.i].Known:
-			why.Detail = "its load is not known now; ranked by what was last seen"
+			why.Detail = "its load is not known now; it is ranked by its last known load"
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestLivePlainTellsEachThingOnce(t *testing.T) {
 11:59:00 plug   burst pf0/2 failed: attach burst pf0/2: no free PCIe root port
 11:59:52 unplug batch-1 pf0/2 done in 1s
 12:00:00 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 1 under way
-12:00:03 decide web-2 stays on virtio: activity ranks it 3 and there are 2 VFs to share out, score 10 packets/s
+12:00:03 decide web-2 stays on virtio: activity ranks it 3, and there are 2 VFs to assign, score 10 packets/s
 12:00:03 plug   web-10 pf0/2 done in 5s
 12:01:01 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 0 under way
 `

@@ -132,7 +132,7 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		v.Errors = []string{"no answer from libvirt", "the configuration is unchanged: a.yaml:1:1: unknown key \"x\"\na.yaml:2:1: unknown key \"y\""}
 	case "healthy":
 		v.Findings, v.Snapshot.Problems, v.Overrides, v.Bandwidth = nil, nil, nil, nil
-		v.Target.Reasons[1].Code = model.CodeOutranked // nobody rests after a failed move
+		v.Target.Reasons[1].Code = model.CodeOutranked // nobody waits after a failed move
 	case "worth": // as the policy would have set it
 		v.Rules.VMs = append(v.Rules.VMs, model.VMRule{Match: "web-10", Sensitivity: model.SensitivityHigh})
 		v.Target.Reasons[6].Worth = 2

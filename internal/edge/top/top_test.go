@@ -110,7 +110,7 @@ func crowd(n int) *Data {
 		d.VMs = append(d.VMs, api.VM{
 			ID: fmt.Sprintf("id-%05d", i), Name: fmt.Sprintf("vm-%d", i), State: "running", Known: true, PPS: float64(i), Code: "outranked",
 			Why:   fmt.Sprintf("stays on virtio: adaptive ranks it %d and there are 63 VFs to share out, score 40.3k packets/s", i),
-			Short: fmt.Sprintf("place %d, VFs for 63", i),
+			Short: fmt.Sprintf("rank %d, VFs for 63", i),
 		})
 	}
 	return d
@@ -182,7 +182,7 @@ func TestHostileNames(t *testing.T) {
 		cells, columns, _ := v.screen.GetContents()
 		row := -1
 		for y, line := range lines {
-			if strings.Contains(line, "place 0, VFs for 63") {
+			if strings.Contains(line, "rank 0, VFs for 63") {
 				row = y
 			}
 		}

@@ -168,8 +168,8 @@ func TestDefineVPFRefuses(t *testing.T) {
 		},
 		{"none", off, new10, func(p *model.VirtualPF) { p.VFs = nil }, "it has no VFs"},
 		{"name", off, new10, func(p *model.VirtualPF) { p.Name = "a b" }, `"a b" is no name for it`},
-		{"model", off, new10, func(p *model.VirtualPF) { p.Model = "e1000" }, `there is no model "e1000": take virtio or igb`},
-		{"backend", off, new10, func(p *model.VirtualPF) { p.Backend = "x" }, `there is no backend "x": take tap or vdpa`},
+		{"model", off, new10, func(p *model.VirtualPF) { p.Model = "e1000" }, `there is no model "e1000": choose virtio or igb`},
+		{"backend", off, new10, func(p *model.VirtualPF) { p.Backend = "x" }, `there is no backend "x": choose tap or vdpa`},
 		{"igb on vDPA", off, new10, func(p *model.VirtualPF) { p.Backend, p.Model = model.BackendVDPA, model.VPFIGB }, "an igb has one tap"},
 		{"no such VM", libvirttest.VM{Name: "nobody"}, new10, nil, "no domain with matching uuid"},
 	} {
