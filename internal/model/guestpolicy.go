@@ -12,6 +12,6 @@ type GuestPolicy struct {
 	Addresses    []netip.Prefix `json:"addresses,omitempty"` // source addresses that it may request; empty: any
 	Guarantee    Rate           `json:"guarantee,omitzero"`  // the highest guarantee of a VF; 0: none allowed
 	Limit        Rate           `json:"limit,omitzero"`      // the highest limit of a VF, and the limit of one that requests none; 0: any
-	Weight       float64        `json:"weight,omitempty"`    // the highest weight that it may request; 0: that of the VF, as the host has set it
+	Weight       float64        `json:"weight,omitempty"`    // the highest weight that it may request; 0: that which the host has set
 	Counters     int            `json:"counters,omitempty"`  // seconds between reports of its NICs' counters; 0: no reports
 }

@@ -69,7 +69,8 @@ func TestReasonIsOneSentence(t *testing.T) {
 		"stays on virtio: fair ranks it 2, and there is 1 VF to assign,") {
 		t.Errorf("one VF: %q", got)
 	}
-	if got, want := r.String(), "stays on virtio: activity ranks it 64, and there are 63 VFs to assign, score 40.3k packets/s, to beat db-1"; got != want {
+	want := "stays on virtio: activity ranks it 64, and there are 63 VFs to assign, score 40.3k packets/s, to beat db-1"
+	if got := r.String(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	r = Reason{Code: CodeRepair, Detail: "VF pf0/1 is free but trusted"}
@@ -80,7 +81,8 @@ func TestReasonIsOneSentence(t *testing.T) {
 
 func TestReasonNamesTheUnitOfRegret(t *testing.T) {
 	r := Reason{Code: CodeKept, Hold: true, Policy: "adaptive", Rank: 64, Score: 40500, Price: 40400, Regret: 105000, Detail: "steady style"}
-	if got, want := r.String(), "holds a VF: a swap does not pay off yet, score 40.5k packets/s, price 40.4k packets/s, regret 105k packets (steady style)"; got != want {
+	if got, want := r.String(), "holds a VF: a swap does not pay off yet, score 40.5k packets/s, price 40.4k packets/s, regret 105k "+
+		"packets (steady style)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

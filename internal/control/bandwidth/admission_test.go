@@ -13,7 +13,7 @@ import (
 
 const giga = 1_000_000_000
 
-// ask is a NIC of a VM on pf0, whose link carries 10 Gbit/s.
+// ask returns a NIC of a VM on pf0, whose link carries 10 Gbit/s.
 func ask(vm string, guarantee model.Rate, more ...func(*Asked)) Asked {
 	a := Asked{
 		ID: model.NICID{VM: model.VMID(vm), NIC: "n0"}, VMName: vm, PF: "pf0", Speed: 10 * giga,
@@ -137,8 +137,8 @@ func TestAdmissionGetsWorse(t *testing.T) {
 	}
 }
 
-// Against the same rule in plain floats, for one link: classes from the highest down, each scaled to what is left. And
-// whatever the rule: no more than there is, nothing left while somebody lacks, nothing for a class while a higher one lacks.
+// Compared with the same rule in plain floats, for one link: classes from the highest down, each scaled to what is left. Invariants:
+// no more than there is, nothing left while somebody lacks something, nothing for a class while a higher one lacks something.
 func TestAdmitAgainstPouring(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
@@ -200,7 +200,7 @@ func pour(asked []Asked, link float64) []float64 {
 	return out
 }
 
-// Who counts: all VMs but stopped ones, each at the link that it sends through.
+// All VMs count except stopped ones, each on the link that it sends through.
 func TestWhoIsAdmitted(t *testing.T) {
 	snap := &model.Snapshot{
 		PFs: []model.PF{
@@ -281,8 +281,8 @@ func TestRulesThatAreWrong(t *testing.T) {
 	}
 }
 
-// The controller promises what admission lets it, by class, and shows why.
-// What is promised is for when all ask for theirs: an allocator, which sees who does, is told of all of it.
+// The controller promises what admission control allows, by class, and shows why. A promise assumes that all use their guarantees;
+// the allocator, which sees who does, gets the whole guarantees.
 func TestCorePromisesWhatIsAdmitted(t *testing.T) {
 	r := newRig(t, 2)
 	r.world.Rules.Classes = []model.Class{{Name: "gold", Priority: 1}}
@@ -305,7 +305,7 @@ func TestCorePromisesWhatIsAdmitted(t *testing.T) {
 	}
 }
 
-// Of an over-committed link, a lower class has what a higher one does not ask for.
+// On an overcommitted link, a lower class gets what a higher one does not use.
 func TestOvercommittedLinkIsNotLeftIdle(t *testing.T) {
 	r := newRig(t, 3)
 	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: period}); err != nil {

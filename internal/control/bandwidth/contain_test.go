@@ -8,7 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// lyingRig has vm0, which is promised 6 Gbit/s, and vm1 on a VF that the host cannot count, whose guest limits itself.
+// lyingRig has vm0, which is promised 6 Gbit/s, and vm1 on a VF that the host cannot count, limited only in its guest.
 func lyingRig(t *testing.T) *rig {
 	r := newRig(t, 3)
 	r.named["vf tx"] = "guest-htb"
@@ -23,8 +23,8 @@ func lyingRig(t *testing.T) *rig {
 	return r
 }
 
-// A guest that says that it sends little, while others lack what they are promised and much more leaves the port
-// than is counted, is found out within four seconds. One that lacks what it is promised itself is not suspected.
+// A guest that reports little traffic, while others lack what they are promised and much more leaves the port than is counted, is
+// detected within four seconds. A NIC that itself lacks what it is promised is not suspected.
 func TestPortTellsOfAGuestThatLies(t *testing.T) {
 	r := lyingRig(t)
 	if c := r.c.Contained(); len(c) > 0 {
@@ -54,7 +54,7 @@ func TestPortTellsOfAGuestThatLies(t *testing.T) {
 	}
 }
 
-// A NIC that is promised more than it has, and whose VF nobody counts, is not taken for the one that others suffer from.
+// A NIC that is promised more than it gets, and whose VF is not counted, is not taken for the one that squeezes the others.
 func TestTheShortOneIsNotSuspected(t *testing.T) {
 	r := newRig(t, 2)
 	r.named["vf tx"] = "guest-htb"
@@ -77,7 +77,7 @@ func TestTheShortOneIsNotSuspected(t *testing.T) {
 	}
 }
 
-// What the host itself sends through the PF accuses nobody, nor does a full link while nothing leaves it uncounted.
+// Traffic of the host itself through the PF does not incriminate a VM, nor does a full link if nothing leaves it uncounted.
 func TestNobodyIsAccusedOfWhatTheHostSends(t *testing.T) {
 	r := lyingRig(t)
 	r.port = 8.5e9 // a backup of the host, while all have what they are promised
@@ -90,7 +90,7 @@ func TestNobodyIsAccusedOfWhatTheHostSends(t *testing.T) {
 	}
 }
 
-// A VF that the host counts is held against its limit, bursts and limits that were lowered just now aside.
+// A VF that the host counts is compared with its limit, except for bursts and recently lowered limits.
 func TestVFBeyondItsLimitIsFoundOut(t *testing.T) {
 	r := newRig(t, 2)
 	r.named["vf tx"] = "guest-htb"

@@ -35,7 +35,7 @@ type rig struct {
 
 const period = 200 * time.Millisecond
 
-// tenth is an Allocator that gives each its guarantee, or a tenth of the link.
+// tenth is an Allocator that gives each sender its guarantee, or a tenth of the link.
 type tenth struct {
 	link    Link
 	senders []Sender
@@ -98,7 +98,7 @@ func (r *rig) rule(i int, s model.SLA) {
 	r.world.Rules.VMs = append(r.world.Rules.VMs, model.VMRule{Match: fmt.Sprintf("vm%d", i), SLA: s})
 }
 
-// plug puts a VM's first NIC on a VF that its guest uses.
+// plug gives a VM's first NIC a VF that its guest uses.
 func (r *rig) plug(i, vf int) {
 	v := &r.world.Snapshot.PFs[0].VFs[vf]
 	v.Owner, v.Holder, v.InGuest = model.OwnerSluice, vm(i), model.Yes
@@ -106,7 +106,7 @@ func (r *rig) plug(i, vf int) {
 	n.VF, n.VFOwner = v.ID, model.OwnerSluice
 }
 
-// send has a NIC send on a path from now on, in wire bits/s with packets of 1514 bytes.
+// send makes a NIC send on a path from now on, in wire bits/s with packets of 1514 bytes.
 func (r *rig) send(id model.NICID, p model.Path, bits float64) {
 	x := r.rates[id]
 	x[pathIndex(p)] = model.Rate{Bits: uint64(bits), Packets: uint64(bits / (8 * (1514 + wireBytes)))}
@@ -118,13 +118,13 @@ func (r *rig) follow() {
 	r.c.Follow(r.now, r.world)
 }
 
-// tick lets a period pass, and applies what the Core wants.
+// tick advances a period and applies what the Core orders.
 func (r *rig) tick() []Order {
 	r.apply(r.decide())
 	return r.batch
 }
 
-// decide lets a period pass.
+// decide advances a period.
 func (r *rig) decide() []Order {
 	r.now = r.now.Add(period)
 	var read []Reading
@@ -193,7 +193,7 @@ func key(i int, p model.Path, d model.Direction) model.LimitKey {
 
 func gbit(n float64) model.Rate { return model.Rate{Bits: uint64(n * 1e9)} }
 
-// Where nobody is promised or forbidden anything, nothing is limited and nothing attached.
+// If nobody has a guarantee or limit, nothing is limited and nothing is attached.
 func TestNothingAskedForIsNothingDone(t *testing.T) {
 	r := newRig(t, 3)
 	r.plug(1, 0)
@@ -211,7 +211,7 @@ func TestNothingAskedForIsNothingDone(t *testing.T) {
 	}
 }
 
-// Limits without any guarantee are contracts, and nothing beyond them is set.
+// Limits without any guarantee are contracts; nothing else is set.
 func TestLimitsAloneAreContracts(t *testing.T) {
 	r := newRig(t, 3)
 	r.rule(0, model.SLA{Limit: gbit(2), Receive: gbit(1)})
@@ -233,7 +233,7 @@ func TestLimitsAloneAreContracts(t *testing.T) {
 	}
 }
 
-// A guarantee limits the others on both paths of theirs, and when it goes all is lifted.
+// A guarantee limits the others on both of their paths; when it is removed, all limits are lifted.
 func TestGuaranteeLimitsOthersAndIsLifted(t *testing.T) {
 	r := newRig(t, 3)
 	r.rule(0, model.SLA{Guarantee: gbit(4)})
@@ -259,7 +259,7 @@ func TestGuaranteeLimitsOthersAndIsLifted(t *testing.T) {
 	}
 }
 
-// What sticks is renewed well within its lease; a VF's rate, which has none, is left alone.
+// A limit in force is renewed well within its lease; a VF's rate, which has no lease, is left alone.
 func TestLeasesAreRenewed(t *testing.T) {
 	r := newRig(t, 2)
 	r.rule(0, model.SLA{Guarantee: gbit(4)})
@@ -288,7 +288,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 	}
 }
 
-// Resets, other devices, lost and repeated readings make no rates that never were.
+// Resets, other devices, and lost or repeated readings do not produce rates that never occurred.
 func TestReadingsThatMislead(t *testing.T) {
 	for name, spoil := range map[string]func(r *rig, x *Reading){
 		"counters begin anew": func(_ *rig, x *Reading) { x.TxBytes, x.TxPackets = 0, 0 },
@@ -313,7 +313,7 @@ func TestReadingsThatMislead(t *testing.T) {
 	}
 }
 
-// What the policer of a tap dropped is shown, and stays so in a period without a reading.
+// The drops of a tap's policer are shown, also in a period without a reading.
 func TestDroppedIsShown(t *testing.T) {
 	r := newRig(t, 1)
 	r.follow()
@@ -352,7 +352,7 @@ func TestLargeSendsAreCountedAsFrames(t *testing.T) {
 	}
 }
 
-// A NIC whose VF has gone is not counted twice, nor taken for one that nothing limits, until a Snapshot shows it.
+// A NIC whose VF is gone is not counted twice, nor treated as unlimited, until a Snapshot shows the change.
 func TestVFThatHasJustGone(t *testing.T) {
 	r := newRig(t, 2)
 	r.rule(1, model.SLA{Guarantee: gbit(4)})
@@ -380,7 +380,7 @@ func TestVFThatHasJustGone(t *testing.T) {
 	}
 }
 
-// What was set in the guest for its VF holds on virtio too: it is lifted once the VF has gone, not when its lease ends.
+// A limit set in the guest for its VF also applies on virtio: it is lifted once the VF is gone, not when its lease ends.
 func TestLimitInGuestGoesWithTheVF(t *testing.T) {
 	r := newRig(t, 2)
 	r.named["vf tx"] = "guest-htb"
@@ -400,7 +400,8 @@ func TestLimitInGuestGoesWithTheVF(t *testing.T) {
 	}
 }
 
-// What was set in the guest for a VF that has not come yet, or has just gone, follows when the NIC may send more: it holds on virtio too.
+// A limit set in the guest for a VF that is not there yet, or has just gone, is raised when the NIC may send more: it also applies
+// on virtio.
 func TestLimitInGuestIsRaisedWithoutTheVF(t *testing.T) {
 	r := newRig(t, 2)
 	r.named["vf tx"] = "guest-htb"
@@ -421,7 +422,7 @@ func TestLimitInGuestIsRaisedWithoutTheVF(t *testing.T) {
 	}
 }
 
-// A NIC that nobody counts any more may send what it is promised or a fair share, never all.
+// A NIC that is no longer counted may send what it is promised or a fair share, never the whole link.
 func TestUnknownSenderIsNotUnlimited(t *testing.T) {
 	r := newRig(t, 2)
 	r.rule(0, model.SLA{Guarantee: gbit(4)})
@@ -438,7 +439,7 @@ func TestUnknownSenderIsNotUnlimited(t *testing.T) {
 	}
 }
 
-// The packets/s of a VM go where it sends.
+// A VM's packets/s go to the NICs through which it sends.
 func TestPacketsAreDividedByWhatIsSent(t *testing.T) {
 	r := newRig(t, 1)
 	r.vm(0).NICs = append(r.vm(0).NICs, model.NIC{Alias: "n1", Network: "br0"})
@@ -457,7 +458,7 @@ func TestPacketsAreDividedByWhatIsSent(t *testing.T) {
 	}
 }
 
-// Taps that share a tree are one sender, and the tree's root is what they get together.
+// Taps that share a tree are one sender, and the tree's root is limited to what they get together.
 func TestTapsOfATreeAreOneSender(t *testing.T) {
 	r := newRig(t, 4)
 	r.named["virtio tx"] = "htb"
@@ -483,7 +484,7 @@ func TestTapsOfATreeAreOneSender(t *testing.T) {
 	if l := r.stand[key(1, model.PathVirtio, model.Tx)]; l.Guarantee != 1e9 || l.Contract != gbit(3) || l.Bits != 0 {
 		t.Errorf("class of vm1: %+v", l)
 	}
-	// On its way to a VF it is a sender of its own again, and its VF begins with what it has.
+	// While being moved to a VF it is a sender of its own, and its VF starts with its present rate.
 	if rate, _ := r.c.Plug(nicOf(0)); rate < 2e9 || rate > 4e9 {
 		t.Errorf("plug of vm0 at %d", rate)
 	}
@@ -495,8 +496,8 @@ func TestTapsOfATreeAreOneSender(t *testing.T) {
 	}
 }
 
-// Who asks what plugs have to wait for changes nothing: the taps whose plugs wait stay in the tree, and so does one whose guest is
-// limited before its plug begins.
+// Asking what plugs wait for changes nothing: taps whose plugs wait stay in the tree, as does one whose guest is limited before its
+// plug begins.
 func TestAskingChangesNothing(t *testing.T) {
 	run := func(by string, ask bool) (batches []string) {
 		r := newRig(t, 4)
@@ -532,7 +533,7 @@ func TestAskingChangesNothing(t *testing.T) {
 	}
 }
 
-// A NIC whose plug is next stays in its tree until the plug begins, and its guest is held to what it may have outside.
+// A NIC whose plug is next stays in its tree until the plug begins, and its guest is limited to what it may send outside the tree.
 func TestGuestIsLimitedBeforeItsPlug(t *testing.T) {
 	r := newRig(t, 3)
 	r.named["virtio tx"], r.named["vf tx"] = "htb", "guest-htb"
@@ -559,7 +560,7 @@ func TestGuestIsLimitedBeforeItsPlug(t *testing.T) {
 	}
 }
 
-// A tap of a tree that floods the host with small packets leaves the others those that they are promised.
+// If a tap of a tree floods the host with small packets, the others still get their promised packets.
 func TestFloodAmongTapsOfATree(t *testing.T) {
 	const carries, promised, small = 800e3, 200e3, 8 * (64 + wireBytes)
 	r := newRig(t, 3)
@@ -620,7 +621,7 @@ func TestFloodAmongTapsOfATree(t *testing.T) {
 	}
 }
 
-// What could not be applied rests, its NIC is counted as unlimited, and later it is tried again.
+// A limit that could not be applied is retried later; until then its NIC counts as unlimited.
 func TestFailedLimitRests(t *testing.T) {
 	r := newRig(t, 2)
 	r.rule(0, model.SLA{Guarantee: gbit(4)})
@@ -652,7 +653,7 @@ func TestFailedLimitRests(t *testing.T) {
 	}
 }
 
-// A NIC that somebody whom nothing limits keeps from what it is promised is short for as long as that goes on, and no longer.
+// A NIC that is squeezed by an unlimited sender is short for as long as that lasts, and no longer.
 func TestShortWhileUncontrolled(t *testing.T) {
 	r := newRig(t, 2)
 	r.rule(0, model.SLA{Guarantee: gbit(4)})
@@ -686,7 +687,7 @@ func TestShortWhileUncontrolled(t *testing.T) {
 	}
 }
 
-// The lowest rate is no large part of a slow link.
+// The lowest rate is only a small part of a slow link.
 func TestLeastRate(t *testing.T) {
 	for _, c := range []struct{ speed, want uint64 }{{1e6, 100_000}, {2e6, 200_000}, {400e3, 64_000}, {5e6, 500_000}, {10e9, 1e9}} {
 		r := newRig(t, 2)
@@ -705,7 +706,7 @@ func TestLeastRate(t *testing.T) {
 	}
 }
 
-// The Snapshot says what stands at a VF: a limit of an earlier run is lifted, one that somebody took off is set again.
+// The Snapshot shows which limit a VF has: that of an earlier run is lifted, one that somebody removed is set again.
 func TestVFRatesAreReadBack(t *testing.T) {
 	r := newRig(t, 2)
 	r.plug(1, 0)
@@ -732,7 +733,7 @@ func TestVFRatesAreReadBack(t *testing.T) {
 	}
 }
 
-// A VF's rate knows only bits, so packets/s become bits; the guest knows both.
+// A VF's rate is in bits/s only, so packets/s are converted; a guest limits both.
 func TestPacketsOnVFs(t *testing.T) {
 	for by, want := range map[string]model.Rate{"max_tx_rate": {Bits: smallest * 5000, Packets: 5000}, "guest-htb": {Packets: 5000}} {
 		r := newRig(t, 1)
@@ -750,7 +751,7 @@ func TestPacketsOnVFs(t *testing.T) {
 	}
 }
 
-// What a guest holds itself to holds on virtio too: it goes with the VF.
+// A limit in the guest also applies on virtio: it is lifted with the VF.
 func TestGuestLimitGoesWithTheVF(t *testing.T) {
 	r := newRig(t, 1)
 	r.named["vf tx"] = "guest-htb"
@@ -812,8 +813,7 @@ func TestObserveModeSetsNothing(t *testing.T) {
 	}
 }
 
-// In observe mode, a NIC that is short shows what it would send: what others send beyond what they would be allowed
-// goes to it, and no more than it is promised.
+// In observe mode, a NIC that is short shows what it would send: it gets what others send above their allowances, up to its promise.
 func TestObserveModeSaysWhatItWouldGive(t *testing.T) {
 	for _, test := range []struct{ other, would float64 }{
 		{9e9, 4e9},   // 8 Gbit/s are to spare, and it lacks 3
@@ -844,7 +844,7 @@ func TestObserveModeSaysWhatItWouldGive(t *testing.T) {
 	}
 }
 
-// Two PFs are two budgets.
+// Two PFs have separate budgets.
 func TestPFsHaveBudgetsOfTheirOwn(t *testing.T) {
 	r := newRig(t, 2)
 	s := r.world.Snapshot
@@ -890,7 +890,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// A NIC that cannot be limited is kept what it is promised all the same: the others can.
+// A NIC that cannot be limited still gets what it is promised, since the others can be limited.
 func TestGuaranteeOfANICThatNothingLimits(t *testing.T) {
 	r := newRig(t, 2)
 	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: period}); err != nil {
@@ -918,7 +918,7 @@ func TestGuaranteeOfANICThatNothingLimits(t *testing.T) {
 	}
 }
 
-// A guarantee that nothing but its own limit keeps small needs no link to be explained.
+// A guarantee reduced only by its own limit needs no link for its explanation.
 func TestGuaranteeAboveItsLimitWithoutALink(t *testing.T) {
 	r := newRig(t, 1)
 	r.world.Snapshot.PFs = nil

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// silent keeps the answers of enforcers back, as where they take long.
+// silent withholds the answers of enforcers, as slow ones would.
 func (r *rig) silent(ticks int) (batches [][]Order) {
 	for range ticks {
 		batches = append(batches, r.decide())
@@ -18,7 +18,7 @@ func (r *rig) silent(ticks int) (batches [][]Order) {
 	return batches
 }
 
-// asked counts in how many batches a Limit is.
+// asked counts the batches that contain a Limit.
 func asked(batches [][]Order, key model.LimitKey) (n int) {
 	for _, b := range batches {
 		if slices.ContainsFunc(b, func(o Order) bool { return o.LimitKey == key }) {
@@ -28,7 +28,7 @@ func asked(batches [][]Order, key model.LimitKey) (n int) {
 	return n
 }
 
-// What takes something away is applied before what gives more, so that no link is promised twice in between.
+// Reductions are applied before raises, so that no part of a link is assigned twice in between.
 func TestLimitsAreLoweredBeforeOthersAreRaised(t *testing.T) {
 	r := newRig(t, 2)
 	r.rule(0, model.SLA{Guarantee: gbit(2)})
@@ -42,7 +42,7 @@ func TestLimitsAreLoweredBeforeOthersAreRaised(t *testing.T) {
 	}
 }
 
-// An answer of a guest is waited for longer than a minute, one of the kernel for 20 s.
+// The Core waits longer than a minute for an answer from a guest, and 20 s for one from the kernel.
 func TestPatience(t *testing.T) {
 	r := newRig(t, 2)
 	r.named["vf tx"] = "guest-htb"
@@ -59,7 +59,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// Where another enforcer is to hold a Limit from now on, that is asked at once, whether the Limit stands or failed with the one before.
+// If the enforcer for a Limit changes, the Limit is applied at once, whether it is in force or failed with the previous one.
 func TestAnotherEnforcerIsAskedAtOnce(t *testing.T) {
 	for _, fail := range []error{nil, errors.New("no TCX")} {
 		r := newRig(t, 1)
@@ -78,7 +78,7 @@ func TestAnotherEnforcerIsAskedAtOnce(t *testing.T) {
 	}
 }
 
-// What the enforcer before has done says nothing of the one that is to hold the Limit now.
+// The result of the previous enforcer says nothing about the present one.
 func TestLateAnswerOfAnotherEnforcer(t *testing.T) {
 	r := newRig(t, 1)
 	r.rule(0, model.SLA{Limit: gbit(2)})
@@ -92,7 +92,7 @@ func TestLateAnswerOfAnotherEnforcer(t *testing.T) {
 	}
 }
 
-// An answer that comes when another is expected does not count: something else may have been asked for since.
+// A late answer to an earlier attempt is ignored: something else may have been ordered since.
 func TestAnswerToAnEarlierQuestion(t *testing.T) {
 	r := newRig(t, 1)
 	r.rule(0, model.SLA{Limit: gbit(2)})
@@ -115,7 +115,7 @@ func TestAnswerToAnEarlierQuestion(t *testing.T) {
 	}
 }
 
-// Nor does it if the same was asked for again, whoever was asked: what comes of that is yet to be said.
+// This is also so if the same Limit was ordered again, from whichever enforcer: the new result is still to come.
 func TestAnswerToTheSameQuestionAskedBefore(t *testing.T) {
 	for name, again := range map[string]func(*rig) [][]Order{
 		"of the same enforcer": func(r *rig) [][]Order { return r.silent(int(pendingMost/period) + 1) },
@@ -166,7 +166,7 @@ func TestAnswerToTheSameQuestionAskedBefore(t *testing.T) {
 	}
 }
 
-// What a Snapshot shows of a VF while its rate is being set may be older than that, and does not count.
+// While a VF's rate is being set, what a Snapshot shows may be older, and is ignored.
 func TestSnapshotWhileARateIsBeingSet(t *testing.T) {
 	r := newRig(t, 1)
 	r.rule(0, model.SLA{Limit: gbit(2)})
@@ -215,7 +215,7 @@ func TestRateOfSomebodyElseIsPutRight(t *testing.T) {
 	}
 }
 
-// What an earlier run left counts only where this one has set nothing yet.
+// Limits of an earlier run are adopted only if this one has not set any yet.
 func TestAdoptLeavesWhatWasSet(t *testing.T) {
 	r := newRig(t, 1)
 	r.rule(0, model.SLA{Limit: gbit(2)})
@@ -227,7 +227,7 @@ func TestAdoptLeavesWhatWasSet(t *testing.T) {
 	}
 }
 
-// A Limit without an answer yet may stand, so the end of the run lifts it.
+// A Limit that was not answered yet may be in force, so it is lifted at the end of the run.
 func TestLiftOfWhatIsBeingApplied(t *testing.T) {
 	r := newRig(t, 1)
 	r.rule(0, model.SLA{Limit: gbit(2)})
@@ -238,7 +238,7 @@ func TestLiftOfWhatIsBeingApplied(t *testing.T) {
 	}
 }
 
-// What the placement policy lets a VF send limits the NIC on a VF alone.
+// The placement policy's limit for a VF applies to the NIC only on a VF.
 func TestTierCountsOnTheVFAlone(t *testing.T) {
 	for _, onVF := range []bool{false, true} {
 		r := newRig(t, 2)
@@ -257,7 +257,7 @@ func TestTierCountsOnTheVFAlone(t *testing.T) {
 	}
 }
 
-// However much of the host's packets/s the VMs behind one PF send, those behind another have an equal part of them.
+// However much of the host's packets/s the VMs behind one PF send, those behind another get an equal share.
 func TestEachLinkHasItsPartOfTheHostsPackets(t *testing.T) {
 	r := newRig(t, 2)
 	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "tenth", Period: period, Packets: 100_000}); err != nil {
@@ -279,7 +279,7 @@ func TestEachLinkHasItsPartOfTheHostsPackets(t *testing.T) {
 	}
 }
 
-// A guarantee in bits/s counts for packets of 512 bytes and more: who floods the host with smaller ones gets no more of them for it.
+// A guarantee in bits/s holds for packets of 512 bytes and more: flooding the host with smaller ones gains none.
 func TestGuaranteeInBitsCountsForLargePackets(t *testing.T) {
 	const small, flood = 8 * (64 + wireBytes), 1e6
 	h := newHost(40 * unit)

@@ -7,9 +7,9 @@ import (
 	"sluice/internal/model"
 )
 
-// TestNoiseIsNotSetAside: an application below its guarantee whose readings swing by 3 % from period to period has its
-// mean set aside, and not each swing: what single periods exceed it by waits in queues. Seen on real
-// TCP, where writes of 16 KB make as much of periods of 40 ms, and 4 % of the link lay idle.
+// TestNoiseIsNotSetAside: for an application below its guarantee whose readings fluctuate by 3 % from period to period, the mean is
+// reserved and not each peak: queues absorb the excess of single periods. Seen on real TCP, where writes of 16 KB make as much of
+// periods of 40 ms, and 4 % of the link lay idle.
 func TestNoiseIsNotSetAside(t *testing.T) {
 	const link, sends = 100e6, 46e6
 	w := &waterfill{}

@@ -13,14 +13,14 @@ const unit = 1e9 // of a link of 40 Gbit/s, that of DAQS's paper
 
 func link() Link { return Link{Speed: 40 * unit, Packets: math.Inf(1), Period: 200 * time.Millisecond} }
 
-// sender is a VM's only NIC, with its guarantee and what it sends in units.
+// sender returns a VM's only NIC, with its guarantee and rate in units.
 func sender(n int, guarantee, sends float64) Sender {
 	s := Sender{ID: model.NICID{VM: model.VMID(fmt.Sprintf("vm%04d", n)), NIC: "net0"}, Age: n, Bits: sends * unit, Known: true}
 	s.SLA.Guarantee.Bits = uint64(guarantee * unit)
 	return s
 }
 
-// run allocates once, from what is in force in units, and says what is allowed in units.
+// run allocates once, from the allowances in force in units, and returns the new ones in units.
 func run(t *testing.T, a Allocator, senders []Sender, force ...float64) []float64 {
 	t.Helper()
 	out := make([]Allowance, len(senders))
@@ -76,7 +76,7 @@ func TestWeighted(t *testing.T) {
 	same(t, "one VM", run(t, w, s[:1]), inf)
 }
 
-// TestDAQS follows the law for a guarantee of 10 units: what is read is in Gibit, what is set in 1024 Mbit.
+// TestDAQS follows the law for a guarantee of 10 units: readings are in Gibit, settings in 1024 Mbit.
 func TestDAQS(t *testing.T) {
 	gib := func(x float64) float64 { return x * daqsGibi }
 	d := maker(t, "daqs").(*daqs)

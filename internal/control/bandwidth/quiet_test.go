@@ -10,7 +10,7 @@ import (
 	"sluice/internal/model"
 )
 
-// While the controller is quiet, no reading makes it set a limit; while it is not, something is promised, limited or stands.
+// While the controller is quiet, no reading makes it set a limit; while it is not, something is promised, limited or in force.
 func TestQuietDecidesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := func(name string) model.Rate {

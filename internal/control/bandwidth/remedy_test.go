@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Where more is guaranteed than there is, the remedy names what changes each guarantee.
+// If more is guaranteed than there is, the remedy says how to change each guarantee.
 func TestRemedyNamesCommands(t *testing.T) {
 	for source, want := range map[string]string{
 		"sluice sla set by bob": "set at run time: `sluice sla set VM` or `sluice sla clear VM`",

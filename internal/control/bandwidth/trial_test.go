@@ -6,7 +6,8 @@ import (
 	"sluice/internal/model"
 )
 
-// squeezed is a full link of 10 on which one flow of a guarantee of 5 stands against ten, two seconds after the link carries less.
+// squeezed is a full link of 10 on which one flow with a guarantee of 5 competes with ten, two seconds after the link began to carry
+// less.
 func squeezed(carries float64, edit func(*host)) *host {
 	h := newHost(10 * unit)
 	h.add(5, 100, 1, nil)
@@ -21,7 +22,7 @@ func squeezed(carries float64, edit func(*host)) *host {
 	return h
 }
 
-// TestTrialFindsTheLink: what is lacking to a guaranteed sender alone is lacking of the link, however much it is.
+// TestTrialFindsTheLink: what a guaranteed sender alone lacks is missing from the link, however much it is.
 func TestTrialFindsTheLink(t *testing.T) {
 	for _, carries := range []float64{8, 7, 6, 4} {
 		h := squeezed(carries, nil)
@@ -34,8 +35,8 @@ func TestTrialFindsTheLink(t *testing.T) {
 	}
 }
 
-// TestNoTrialAtOthersCost: none where others whom nobody can hold down are why, nor where it could end with less for
-// others than they are promised.
+// TestNoTrialAtOthersCost: there is no trial if senders that cannot be limited are the cause, nor if it could leave others less than
+// they are promised.
 func TestNoTrialAtOthersCost(t *testing.T) {
 	for name, edit := range map[string]func(*host){
 		"uncontrolled": func(h *host) { h.link.Uncontrolled = true },
@@ -48,8 +49,8 @@ func TestNoTrialAtOthersCost(t *testing.T) {
 	}
 }
 
-// TestTrialCostsLittle: where the guaranteed sender wants less of itself the link is taken for what it was again, and
-// the others have what it leaves but for a moment.
+// TestTrialCostsLittle: if the guaranteed sender itself wants less, the link's capacity is restored, and the others get the rest
+// after a moment.
 func TestTrialCostsLittle(t *testing.T) {
 	h := squeezed(10, nil)
 	h.demand[0] = 2 * unit

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// vpfRig is a rig whose last VM has a virtual PF beside an ordinary NIC, and whose senders keep to what stands.
+// vpfRig is a rig whose last VM has a virtual PF and an ordinary NIC, and whose senders respect the limits in force.
 type vpfRig struct {
 	*rig
 	wants   map[model.NICID]float64 // bits/s
@@ -24,7 +24,7 @@ func functionOf(vm, vf int) model.NICID {
 	return model.NICID{VM: nicOf(vm).VM, NIC: model.VPFAlias("vpf0", vf)}
 }
 
-// newVPFRig has so many ordinary VMs, and one with a virtual PF of so many VFs.
+// newVPFRig returns a rig with that many ordinary VMs, and one with a virtual PF of that many VFs.
 func newVPFRig(t testing.TB, vms, vfs int) *vpfRig {
 	r := &vpfRig{newRig(t, vms+1), map[model.NICID]float64{}, 10e9}
 	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: period}); err != nil {
@@ -57,7 +57,7 @@ func (r *vpfRig) whole(s model.SLA) {
 	})
 }
 
-// may is what a NIC may send by what stands.
+// may returns what a NIC may send by the limits in force.
 func (r *vpfRig) may(id model.NICID) float64 {
 	l := r.stand[model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVirtio, Dir: model.Tx}]
 	if b := l.InForce().Bits; b > 0 {
@@ -66,7 +66,7 @@ func (r *vpfRig) may(id model.NICID) float64 {
 	return math.Inf(1)
 }
 
-// pass lets a period pass in which all send what they want and may, as far as the link carries it.
+// pass advances a period in which all send what they want and may, as far as the link carries it.
 func (r *vpfRig) pass() {
 	var ids []model.NICID
 	var most, ones []float64
@@ -88,7 +88,7 @@ func (r *vpfRig) passes(d time.Duration) {
 	}
 }
 
-// sent is what a NIC sent in the last period, and together what all functions did.
+// sent returns what a NIC sent in the last period, and what all functions sent together.
 func (r *vpfRig) sent(id model.NICID) float64 { return float64(r.rates[id][0].Bits) }
 
 func (r *vpfRig) together() (sum float64) {
@@ -112,7 +112,7 @@ func about(t testing.TB, what string, got, want float64) {
 	}
 }
 
-// A virtual PF keeps what its VM is guaranteed, beside others, and divides it by guarantee and weight.
+// A virtual PF gets what its VM is guaranteed, whatever others send, and divides it by guarantee and weight.
 func TestVirtualPFDividesItsGuarantee(t *testing.T) {
 	r := newVPFRig(t, 2, 3)
 	n := r.node()
@@ -127,7 +127,8 @@ func TestVirtualPFDividesItsGuarantee(t *testing.T) {
 		r.wants[functionOf(n, vf)] = 10e9
 	}
 	r.passes(4 * time.Second)
-	// Beside the 4 Gbit/s, 6 are left over for four NICs of equal weight; the virtual PF is one, as is its VM's ordinary NIC, which is silent.
+	// Besides the 4 Gbit/s, 6 are left for four NICs of equal weight; the virtual PF is one, as is its VM's ordinary NIC, which is
+	// silent.
 	about(t, "all functions", r.together(), 6e9)
 	about(t, "vf0", r.sent(functionOf(n, 0)), 2e9+4e9/5)
 	about(t, "vf1", r.sent(functionOf(n, 1)), 3*4e9/5)
@@ -142,7 +143,7 @@ func TestVirtualPFDividesItsGuarantee(t *testing.T) {
 	about(t, "vf2 without vf1", r.sent(functionOf(n, 2)), 2e9)
 }
 
-// A limit is that of all functions together, whoever of them sends, though nothing else is promised on the link.
+// A limit applies to all functions together, whichever of them sends, even if nothing else is promised on the link.
 func TestLimitOfAVirtualPF(t *testing.T) {
 	r := newVPFRig(t, 1, 4)
 	n := r.node()
@@ -165,7 +166,7 @@ func TestLimitOfAVirtualPF(t *testing.T) {
 	if l, limited := r.stand[key(0, model.PathVirtio, model.Tx)]; limited {
 		t.Errorf("the VM beside it is limited: %+v", l)
 	}
-	// While no daemon runs, contracts hold, whether it was stopped or killed.
+	// While no daemon runs, contracts are in force, whether it was stopped or killed.
 	check := func(when string) {
 		t.Helper()
 		sum := uint64(0)
@@ -194,7 +195,7 @@ func TestLimitOfAVirtualPF(t *testing.T) {
 	}
 }
 
-// A VF that gets a carrier is dealt with as soon as its counters move, before a Snapshot shows the carrier.
+// A VF that gets a carrier is included as soon as its counters move, before a Snapshot shows the carrier.
 func TestCarrierComes(t *testing.T) {
 	r := newVPFRig(t, 0, 2)
 	n := r.node()
@@ -214,7 +215,7 @@ func TestCarrierComes(t *testing.T) {
 	about(t, "vf1", r.sent(functionOf(n, 1)), 1e9)
 }
 
-// A function may have less than its virtual PF, and packets/s are bounded as bits/s are.
+// A function may be limited below its virtual PF, and packets/s are limited like bits/s.
 func TestLimitsInsideAVirtualPF(t *testing.T) {
 	r := newVPFRig(t, 0, 2)
 	n := r.node()
@@ -240,7 +241,7 @@ func TestLimitsInsideAVirtualPF(t *testing.T) {
 	}
 }
 
-// A virtual PF's limit of what it receives is divided by what its functions do receive.
+// A virtual PF's receive limit is divided by what its functions receive.
 func TestReceiveLimitOfAVirtualPF(t *testing.T) {
 	r := newVPFRig(t, 0, 2)
 	n := r.node()
@@ -269,7 +270,7 @@ func TestReceiveLimitOfAVirtualPF(t *testing.T) {
 	}
 }
 
-// The published allocators know no bound but a link's, and the sum holds all the same.
+// The published allocators know no bound but a link's; the sum is respected all the same.
 func TestEveryAllocatorKeepsToTheLimit(t *testing.T) {
 	for _, name := range Names() {
 		r := newVPFRig(t, 1, 3)
@@ -294,7 +295,7 @@ func TestEveryAllocatorKeepsToTheLimit(t *testing.T) {
 	}
 }
 
-// What nothing can limit is taken from what its siblings may send.
+// The traffic of functions that cannot be limited is subtracted from what their siblings may send.
 func TestFunctionThatNothingLimits(t *testing.T) {
 	r := newVPFRig(t, 0, 2)
 	n := r.node()
@@ -311,8 +312,8 @@ func TestFunctionThatNothingLimits(t *testing.T) {
 	about(t, "vf0", r.sent(functionOf(n, 0)), 1.5e9)
 }
 
-// Whatever its functions ask for: once they have asked for it for a while, together they keep to the limit, each has
-// what it is guaranteed, and none has more than it would have by sharing the limit max-min fairly by weight.
+// For any demands of its functions: once these have lasted for a while, the functions together respect the limit, each gets its
+// guarantee, and none gets more than by sharing the limit max-min fairly by weight.
 func TestDivisionAgainstPouring(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		vfs := rapid.IntRange(1, 6).Draw(rt, "vfs")
@@ -354,7 +355,7 @@ func (r *vpfRig) judgeDivision(t *rapid.T, vfs int, limit float64) {
 	if limit > 0 && sum > limit*1.001 {
 		t.Fatalf("functions send %s, and may send %s", bits(sum), bits(limit))
 	}
-	// By plain code: what they send in all, filled by guarantee first and then by weight.
+	// By plain code: the total that they send, filled by guarantee first and then by weight.
 	var first, want, weight []float64
 	firsts := 0.0
 	for vf := range vfs {
@@ -376,7 +377,7 @@ func (r *vpfRig) judgeDivision(t *rapid.T, vfs int, limit float64) {
 	}
 }
 
-// Beyond one period's measure functions never send more than they may together, whatever they ask for.
+// Except within one period, functions never send more than they may together, whatever they demand.
 func TestLimitHoldsAtEachChange(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := newVPFRig(t, 0, 3)
@@ -398,7 +399,7 @@ func TestLimitHoldsAtEachChange(t *testing.T) {
 	})
 }
 
-// A steady division makes no garbage.
+// A steady division allocates no memory.
 func TestDivisionIsFree(t *testing.T) {
 	r := newVPFRig(t, 2, 7)
 	n := r.node()
@@ -424,7 +425,7 @@ func TestDivisionIsFree(t *testing.T) {
 	}
 }
 
-// What functions have shows under their virtual PF, with sentences that name it.
+// Functions are shown under their virtual PF, with sentences that name it.
 func TestVirtualPFShows(t *testing.T) {
 	r := newVPFRig(t, 1, 3)
 	n := r.node()
@@ -467,7 +468,7 @@ func TestVirtualPFShows(t *testing.T) {
 	}
 }
 
-// Without any PF behind its bridge, and with more promised inside than itself, a virtual PF is only divided.
+// Without a PF behind its bridge, and with more promised inside it than to it, a virtual PF is only divided.
 func TestVirtualPFWithoutLink(t *testing.T) {
 	r := newVPFRig(t, 0, 2)
 	n := r.node()
@@ -485,7 +486,7 @@ func TestVirtualPFWithoutLink(t *testing.T) {
 	}
 }
 
-// What is guaranteed inside a virtual PF is kept out of what it is guaranteed itself, by class and in proportion.
+// Guarantees inside a virtual PF are kept out of its own guarantee, by class and in proportion.
 func TestAdmitInside(t *testing.T) {
 	r := newVPFRig(t, 1, 4)
 	r.world.Rules.Classes = []model.Class{{Name: "gold", Priority: 1}}
@@ -515,7 +516,7 @@ func TestAdmitInside(t *testing.T) {
 	}
 }
 
-// A rule for one function alone says nothing: what it has inside is not its to give.
+// A rule for a single function has no effect: its share is set inside the virtual PF.
 func TestRuleForAFunction(t *testing.T) {
 	r := newVPFRig(t, 0, 1)
 	r.rule(0, model.SLA{Guarantee: gbit(1)}) // the VM's, so the virtual PF's as well
@@ -533,7 +534,7 @@ func TestRuleForAFunction(t *testing.T) {
 	}
 }
 
-// Beside a tree of taps a virtual PF is a sender of its own, and its functions are no part of what the tree may send.
+// If taps share a tree, a virtual PF is a sender of its own, and its functions are not part of the tree's total.
 func TestVirtualPFBesideATree(t *testing.T) {
 	r := newVPFRig(t, 2, 2)
 	n := r.node()
@@ -555,7 +556,7 @@ func TestVirtualPFBesideATree(t *testing.T) {
 	about(t, "tree and virtual PF", float64(r.stand[f.root.key].Bits)+r.c.vpfs[0].allow.Bits, 10e9)
 }
 
-// A function that lost its carrier lacks nothing of what it is promised, however much it sent before.
+// A function that lost its carrier is not short of what it is promised, however much it sent before.
 func TestFunctionWithoutACarrierIsNotShort(t *testing.T) {
 	r := newVPFRig(t, 1, 2)
 	n := r.node()

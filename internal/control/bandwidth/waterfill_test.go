@@ -14,8 +14,8 @@ import (
 	"sluice/internal/model"
 )
 
-// host plays senders with demands against a waterfill: each sends what it demands and may, all of
-// them together no more than the link carries, in proportion to their flows.
+// host simulates senders with demands under a waterfill: each sends what it wants and may, together at most what the link carries,
+// in proportion to their flows.
 type host struct {
 	link    Link
 	senders []Sender
@@ -31,7 +31,7 @@ func newHost(speed float64) *host {
 	return &host{link: Link{Speed: speed, Packets: math.Inf(1), Period: 200 * time.Millisecond}, carries: speed, w: &waterfill{}}
 }
 
-// add brings a sender with a demand. guarantee, demand: units.
+// add adds a sender with a demand; guarantee and demand are in units.
 func (h *host) add(guarantee, demand, flows float64, edit func(*model.SLA)) {
 	s := sender(len(h.senders), guarantee, 0)
 	if edit != nil {
@@ -41,7 +41,7 @@ func (h *host) add(guarantee, demand, flows float64, edit func(*model.SLA)) {
 	h.demand, h.flows = append(h.demand, demand*unit), append(h.flows, flows)
 }
 
-// tick lets a period pass and allocates.
+// tick advances a period and allocates.
 func (h *host) tick() {
 	h.send()
 	h.now = h.now.Add(h.link.Period)
@@ -64,7 +64,7 @@ func (h *host) send() {
 	}
 }
 
-// simpleFill shares max-min fairly by weight in the simplest way: a little to each in turn who still wants some.
+// simpleFill shares max-min fairly by weight in the simplest way: a little in turn to each that still wants some.
 func simpleFill(amount float64, want, weight []float64) []float64 {
 	out := make([]float64, len(want))
 	for amount > 1e-9 {
@@ -121,7 +121,7 @@ func (h *host) guarantees() (sum float64) {
 	return sum
 }
 
-// shake changes demands, loses readings and makes noise: whatever a controller may meet.
+// shake changes demands, drops readings and adds noise: whatever a controller may meet.
 func (h *host) shake(t *rapid.T) {
 	i := rapid.IntRange(0, len(h.senders)-1).Draw(t, "who")
 	h.demand[i] = rapid.SampledFrom([]float64{0, 0.1, 2, 6, 15, 100}).Draw(t, "new demand") * unit
@@ -137,8 +137,8 @@ func (h *host) shake(t *rapid.T) {
 	h.w.Allocate(h.now, h.link, h.senders, h.out)
 }
 
-// TestLimitsKeepGuarantees holds whatever the readings say: no limit below a guarantee that can be kept or below the
-// floor, none above the SLA's, and shares of 99.5 % of the link at most.
+// TestLimitsKeepGuarantees checks for any readings: no limit below a guarantee that can be kept or below the floor, none above the
+// SLA's, and shares of at most 99.5 % of the link.
 func TestLimitsKeepGuarantees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := anyHost(t)
@@ -169,7 +169,7 @@ func TestLimitsKeepGuarantees(t *testing.T) {
 	})
 }
 
-// TestFillIsMaxMin compares shares with the simplest way to share, and sees that more capacity or demand never gives less.
+// TestFillIsMaxMin compares shares with the simplest way to share, and checks that more capacity or demand never gives less.
 func TestFillIsMaxMin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "senders")
@@ -238,8 +238,8 @@ func simple(amount float64, usages []usage, demand []float64) []float64 {
 	return share
 }
 
-// TestSettles sees that nothing changes once demands are steady, that the link is then used, and
-// that what each gets does not hang on its flows.
+// TestSettles checks that nothing changes once demands are steady, that the link is then used, and that the shares do not depend on
+// the number of flows.
 func TestSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := anyHost(t)
@@ -260,7 +260,7 @@ func TestSettles(t *testing.T) {
 	})
 }
 
-// ideal is what each should get of what is handed out, knowing demands.
+// ideal returns what each should get of what is handed out, given the demands.
 func (h *host) ideal() []float64 {
 	usages := make([]usage, len(h.senders))
 	for i := range usages {
@@ -270,7 +270,7 @@ func (h *host) ideal() []float64 {
 	return simple(handedOut*h.carries, usages, h.demand)
 }
 
-// TestNoPooling: a VM far above its guarantee does not make up for one below.
+// TestNoPooling: a VM far above its guarantee does not compensate for one below.
 func TestNoPooling(t *testing.T) {
 	h := newHost(40 * unit)
 	h.add(10, 100, 20, nil)
@@ -282,7 +282,7 @@ func TestNoPooling(t *testing.T) {
 	}
 }
 
-// TestClassesDegradeInOrder: where more is promised than there is, the highest class has all of it.
+// TestClassesDegradeInOrder: if more is promised than there is, the highest class gets all of its guarantees.
 func TestClassesDegradeInOrder(t *testing.T) {
 	h := newHost(40 * unit)
 	for i := range 3 {
@@ -296,7 +296,8 @@ func TestClassesDegradeInOrder(t *testing.T) {
 	}
 }
 
-// TestWavesAreNoGrowth: a flow's pace has waves of some per cent, for which nobody else is held down. Who goes on like that has grown.
+// TestWavesAreNoGrowth: a flow's pace has waves of some percent, for which nobody else is held down. A sender that stays at the
+// crest has grown.
 func TestWavesAreNoGrowth(t *testing.T) {
 	h := newHost(40 * unit)
 	h.link.Period = 100 * time.Millisecond
@@ -319,7 +320,7 @@ func TestWavesAreNoGrowth(t *testing.T) {
 	}
 }
 
-// TestRaisesRest: what others leave for a moment is not worth a change of a limit each time, and what they take is.
+// TestRaisesRest: what others leave for a moment is not worth changing a limit each time, but what they take is.
 func TestRaisesRest(t *testing.T) {
 	h := newHost(40 * unit)
 	h.link.Period = 40 * time.Millisecond
@@ -361,7 +362,7 @@ func TestLimitsAreLifted(t *testing.T) {
 	}
 }
 
-// TestWeightsCountWithoutGuarantees: who gives weights wants them kept.
+// TestWeightsCountWithoutGuarantees: weights apply even if nothing is guaranteed.
 func TestWeightsCountWithoutGuarantees(t *testing.T) {
 	h := newHost(40 * unit)
 	h.add(0, 100, 1, func(s *model.SLA) { s.Weight = 3 })
@@ -378,7 +379,7 @@ func TestWeightsCountWithoutGuarantees(t *testing.T) {
 	}
 }
 
-// TestLostReadingsKeepGuarantees: what cannot be read is taken to want what it is promised, and others get no more.
+// TestLostReadingsKeepGuarantees: a sender without readings is assumed to want what it is promised, and others get no more.
 func TestLostReadingsKeepGuarantees(t *testing.T) {
 	h := newHost(40 * unit)
 	h.add(20, 100, 1, nil)
@@ -395,8 +396,8 @@ func TestLostReadingsKeepGuarantees(t *testing.T) {
 	}
 }
 
-// TestSendersKeepTheirHistory: what is known of a NIC stays with it when others come and go, and
-// nothing of one that has gone stays for the next in its place.
+// TestSendersKeepTheirHistory: the state of a NIC stays with it when others come and go, and a NIC that takes the place of a former
+// one inherits none.
 func TestSendersKeepTheirHistory(t *testing.T) {
 	w := &waterfill{}
 	at := func(numbers ...int) (list []Sender) {
@@ -428,7 +429,7 @@ func TestSendersKeepTheirHistory(t *testing.T) {
 	}
 }
 
-// TestCapacityIsFoundByItsPlateau: within half a second, at both periods, and it is found again when it comes back.
+// TestCapacityIsFoundByItsPlateau: a lower capacity is found within half a second, at both periods, and its return is found again.
 func TestCapacityIsFoundByItsPlateau(t *testing.T) {
 	for _, period := range []time.Duration{40 * time.Millisecond, 100 * time.Millisecond} {
 		h := newHost(40 * unit)
@@ -458,8 +459,8 @@ func TestCapacityIsFoundByItsPlateau(t *testing.T) {
 	}
 }
 
-// TestIdleLinkSaysNothingOfCapacity: senders that want no more than they send are no plateau. During a trial, which asks if some
-// want more, none comes to want more of itself: nobody could tell.
+// TestIdleLinkSaysNothingOfCapacity: senders that want no more than they send are not a plateau. During a trial, which tests whether
+// some want more, none begins to want more by itself: that could not be distinguished.
 func TestIdleLinkSaysNothingOfCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := anyHost(t)
@@ -480,8 +481,8 @@ func TestIdleLinkSaysNothingOfCapacity(t *testing.T) {
 	})
 }
 
-// TestLessWantedIsNoPlateau: one that its limit held down sends a fifth less, because it wants no more, and one that stops
-// leaves more of the link than others take up: what the first lacks of its limit is not why the link is not full.
+// TestLessWantedIsNoPlateau: a sender held down by its limit sends a fifth less because it wants no more, and one that stops leaves
+// more of the link than others take up: what the first lacks of its limit is not why the link is not full.
 func TestLessWantedIsNoPlateau(t *testing.T) {
 	capped := func(s *model.SLA) { s.Limit.Bits = 12 * unit }
 	h := newHost(40 * unit)
@@ -507,7 +508,7 @@ func TestLessWantedIsNoPlateau(t *testing.T) {
 	}
 }
 
-// TestCapacityIsFoundAgain: whatever a link was taken for, 40 s after all want it, it is used.
+// TestCapacityIsFoundAgain: whatever capacity was assumed, the link is used 40 s after all want it.
 func TestCapacityIsFoundAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := anyHost(t)
@@ -536,7 +537,7 @@ func TestCapacityIsFoundAgain(t *testing.T) {
 	})
 }
 
-// change draws a sender, and what it wants from now on.
+// change draws a sender and its new demand.
 func (h *host) change(t *rapid.T) (who int, demand float64, ok bool) {
 	if rapid.IntRange(0, 5).Draw(t, "change") > 0 {
 		return 0, 0, false
@@ -545,8 +546,8 @@ func (h *host) change(t *rapid.T) (who int, demand float64, ok bool) {
 	return who, rapid.SampledFrom([]float64{0, 1, 3}).Draw(t, "demand") * unit, true
 }
 
-// TestPackets: guests that flood small packets leave the others those that they are promised, in packets and for the bits
-// that they are promised. The bits for which they have no packets go to others.
+// TestPackets: guests that flood small packets leave the others their promised packets, and those that their promised bits need.
+// Bits for which a sender has no packets go to others.
 func TestPackets(t *testing.T) {
 	const small = 8 * 88
 	h := newHost(1e9)
@@ -589,7 +590,7 @@ func TestPackets(t *testing.T) {
 	}
 }
 
-// churning is n senders, one in ten with a guarantee, and a function that has each send something else. What they send is known
+// churning returns n senders, one in ten with a guarantee, and a function that changes what each sends. The rates are computed
 // beforehand, so that this takes no time.
 func churning(n int) (senders []Sender, out []Allowance, next func()) {
 	r := rand.New(rand.NewPCG(1, 1))
@@ -614,7 +615,7 @@ func churning(n int) (senders []Sender, out []Allowance, next func()) {
 	}
 }
 
-// TestSteadyAllocationIsFree: no memory is allocated while the senders stay.
+// TestSteadyAllocationIsFree: no memory is allocated while the senders stay the same.
 func TestSteadyAllocationIsFree(t *testing.T) {
 	for _, name := range Names() {
 		senders, out, next := churning(100)
@@ -633,8 +634,8 @@ func TestSteadyAllocationIsFree(t *testing.T) {
 	}
 }
 
-// TestThousandSenders: deciding costs less than ten sorts of 1,000 floats. They are measured one after the other, by the processor
-// time of this thread, many times; the median of the ratios counts, so that what others do on the machine falls on both alike.
+// TestThousandSenders: deciding costs less than ten sorts of 1,000 floats. Both are measured alternately and many times, by the
+// processor time of this thread; the median of the ratios counts, so that other load on the machine affects both alike.
 func TestThousandSenders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector slows them down by different factors")
@@ -660,7 +661,7 @@ func TestThousandSenders(t *testing.T) {
 	}
 }
 
-// processorTime is what this thread needs for f.
+// processorTime returns the processor time that this thread takes for f.
 func processorTime(t *testing.T, f func()) time.Duration {
 	now := func() time.Duration {
 		var at unix.Timespec
@@ -684,7 +685,7 @@ func BenchmarkWaterfill(b *testing.B) {
 	}
 }
 
-// decider returns a function that decides for 1,000 senders, some of which send something else each time.
+// decider returns a function that decides for 1,000 senders, some of which change their rates each time.
 func decider(packets float64) func() {
 	senders, out, next := churning(1000)
 	w, now := &waterfill{}, time.Time{}

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/model"
 )
 
-// What a packet is worth to placement changes no share of a link: limits are the same, to the bit, where a weight would change them.
+// The value of a packet for placement changes no share of a link: limits are bit-identical, while a weight would change them.
 func TestWorthChangesNoShare(t *testing.T) {
 	limits := func(change func(*model.Rules)) map[model.LimitKey]model.Limit {
 		r := newRig(t, 3)

@@ -90,7 +90,7 @@ func TestBoastIsCut(t *testing.T) {
 	}
 	got := tb.judge(rate(100e3), Holder{Key: key(1), Claim: load(14.88e6), Interrupts: rate(2)},
 		Holder{Key: key(2), Claim: load(100e3), Interrupts: rate(5e3)})
-	if packets(got[0]) > 101e3 || got[0].Proof != model.ProofGuest || !strings.HasPrefix(got[0].Note, "cut from 14880000 packets/s") ||
+	if packets(got[0]) > 101e3 || got[0].Proof != model.ProofGuest || !strings.HasPrefix(got[0].Note, "reduced from 14880000 packets/s") ||
 		math.Abs(got[0].Denied+packets(got[0])-14.88e6) > 1 {
 		t.Errorf("the boaster: %+v", got[0])
 	}

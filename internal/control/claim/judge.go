@@ -103,9 +103,9 @@ func (c *claim) figure(believed float64) model.Traffic {
 	switch {
 	case c.wants-believed < 1:
 	case believed == 0:
-		t.Note = join(t.Note, fmt.Sprintf("not believed: %.0f packets/s that the host cannot check; on virtio they would show", c.wants))
+		t.Note = join(t.Note, fmt.Sprintf("not believed: %.0f packets/s that the host cannot verify; on virtio it could", c.wants))
 	default:
-		t.Note = join(t.Note, fmt.Sprintf("cut from %.0f packets/s to what the host has seen of it", c.wants))
+		t.Note = join(t.Note, fmt.Sprintf("reduced from %.0f packets/s to what the host could confirm", c.wants))
 	}
 	return t
 }

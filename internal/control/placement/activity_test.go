@@ -7,8 +7,8 @@ import (
 	"sluice/internal/model"
 )
 
-// TestActivityForgetsTheSilent: a holder whose agent died keeps its VF for a minute and a
-// round or two, not for ever, and has its old rank again once it is counted.
+// TestActivityForgetsTheSilent checks that a holder whose agent died keeps its VF for a minute and a round or two, not forever, and
+// regains its old rank once it is counted again.
 func TestActivityForgetsTheSilent(t *testing.T) {
 	b := newBench(t, model.Rules{Policy: "activity", Interval: 10 * time.Second}, 2)
 	load := pps(9000, 5000)

@@ -46,7 +46,7 @@ func TestAdaptiveIgnoresABurst(t *testing.T) {
 	}
 }
 
-// TestAdaptiveSaysWhatItWaitsFor looks at a challenger before the swap pays.
+// TestAdaptiveSaysWhatItWaitsFor reads the Reason of a challenger before the swap pays off.
 func TestAdaptiveSaysWhatItWaitsFor(t *testing.T) {
 	b := adaptiveBench(t, 3, nil)
 	b.run(60, 1, pps(9000, 1000, 5000))
@@ -100,7 +100,7 @@ func TestAdaptiveHoldsAtLeast(t *testing.T) {
 	b.want("VM2")
 }
 
-// TestAdaptiveInABlackout: nobody moves whose load is unknown, but not for ever.
+// TestAdaptiveInABlackout checks that no VM whose load is unknown is moved, but not forever.
 func TestAdaptiveInABlackout(t *testing.T) {
 	b := adaptiveBench(t, 3, nil)
 	b.run(60, 1, pps(9000, 1000, 5000))
@@ -114,7 +114,7 @@ func TestAdaptiveInABlackout(t *testing.T) {
 	b.want("VM3")
 }
 
-// TestAdaptiveWeighsMovesHere: where moves fail often or take long, more must be at stake.
+// TestAdaptiveWeighsMovesHere checks that more must be at stake if moves fail often or take long.
 func TestAdaptiveWeighsMovesHere(t *testing.T) {
 	wait := func(cost Cost, params model.Params) int {
 		b := adaptiveBench(t, 2, params)
@@ -135,8 +135,7 @@ func TestAdaptiveWeighsMovesHere(t *testing.T) {
 	}
 }
 
-// TestAdaptiveLearnsPatience: moves follow loads that stay, and not those that flip, there
-// and back.
+// TestAdaptiveLearnsPatience checks that moves follow loads that last, and ignore those that flip back and forth.
 func TestAdaptiveLearnsPatience(t *testing.T) {
 	b := adaptiveBench(t, 20, nil)
 	served, moves := 0.0, 0

@@ -35,7 +35,7 @@ func TestNoneGivesNobodyAVF(t *testing.T) {
 	}
 }
 
-// Every VM must get its share of the lots, and none may depend on who else is there.
+// Every VM must be drawn as often as its share says, whichever other VMs exist.
 func TestRandomDrawsEvenly(t *testing.T) {
 	const vms, slots, draws = 20, 5, 4000
 	won := make([]int, vms)

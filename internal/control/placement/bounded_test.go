@@ -12,8 +12,8 @@ import (
 	"sluice/internal/model"
 )
 
-// TestMemoryIsBounded lets VMs, networks and PFs with names never seen before come and go
-// for a year of virtual time: what is remembered must follow what exists, not what was.
+// TestMemoryIsBounded lets VMs, networks and PFs with new names come and go for a year of virtual time: the memory must depend on
+// what exists, not on what existed.
 func TestMemoryIsBounded(t *testing.T) {
 	for _, policy := range Names() {
 		t.Run(policy, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestMemoryIsACopy: what was copied stays what it was while the Decider goes on.
+// TestMemoryIsACopy checks that a copy does not change while the Decider continues.
 func TestMemoryIsACopy(t *testing.T) {
 	for _, policy := range Names() {
 		t.Run(policy, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestMemoryIsACopy(t *testing.T) {
 	}
 }
 
-// BenchmarkMemory is the time that a copy takes of the loop, with 1,000 VMs.
+// BenchmarkMemory measures how long a copy holds up the loop, with 1,000 VMs.
 func BenchmarkMemory(b *testing.B) {
 	s := newScene().pf("a", "net", 64, 0)
 	for i := range 1000 {
@@ -126,7 +126,7 @@ func memorySize(t *testing.T, d *Decider) int {
 	return len(text)
 }
 
-// year is a host on which nothing stays but one PF and its network.
+// year is a host on which nothing remains but one PF and its network.
 type year struct {
 	*scene
 	r    *rand.Rand
@@ -137,7 +137,7 @@ func newYear() *year {
 	return &year{scene: newScene().pf("a", "stays", 4, 0), r: rand.New(rand.NewPCG(1, 2))}
 }
 
-// step passes some three hours, in which a PF, its network and some VMs go and others come.
+// step advances about three hours, in which a PF, its network and some VMs are replaced by others.
 func (y *year) step() {
 	y.Time = y.Time.Add(3 * time.Hour)
 	y.next++

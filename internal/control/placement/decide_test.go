@@ -314,14 +314,13 @@ func TestBetweenRoundsTheVerdictStands(t *testing.T) {
 	if got := look(59); got != "vm0:pf0/0" {
 		t.Errorf("within the interval: %q", got)
 	}
-	// 59 of the 60 seconds since the round showed 9 packets/s for vm0: the mean counts.
+	// In 59 of the 60 seconds since the round vm0 had 9 packets/s: the mean decides.
 	if got := look(60); got != "vm1:pf0/0" {
 		t.Errorf("second round: %q", got)
 	}
 }
 
-// After a start the load of a VF is unknown for a while: its holder must not be robbed by
-// the first VM on virtio that moves a packet.
+// After a start the load of a VF is unknown for a while: its holder must not lose it to the first VM on virtio that sends a packet.
 func TestHolderOfUnknownLoadIsNotRobbedAtOnce(t *testing.T) {
 	s := newScene().pf("pf0", "br0", 1, 0)
 	s.give(s.vm("br0", 9), model.VFID{PF: "pf0"})

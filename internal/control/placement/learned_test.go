@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// trial plays loads through adaptive and counts what VFs carry, less what moves cost.
+// trial runs loads through adaptive and counts what VFs carry, minus the cost of moves.
 type trial struct {
 	*bench
 	slots   int
@@ -24,7 +24,7 @@ func newTrial(t *testing.T, vms, slots int, fixed bool) *trial {
 	return &trial{bench: adaptiveBench(t, vms, nil), slots: slots, fixed: fixed, charge: 10 * crest}
 }
 
-// second plays one second; busy says who is.
+// second simulates one second; busy says which VMs are busy.
 func (y *trial) second(busy []bool) {
 	if y.fixed {
 		for _, m := range y.p.(*adaptive).Mem.all {
@@ -58,10 +58,10 @@ func (y *trial) second(busy []bool) {
 
 func (y *trial) net() float64 { return y.carried - y.charge*float64(max(0, y.moves-y.slots)) }
 
-// load says who is busy in a second, knowing who holds a VF.
+// load says which VMs are busy in a second, given the holders of VFs.
 type load func(second int, holds func(i int) bool) []bool
 
-// rhythm is busy for on() seconds and silent for off(), each VM by itself.
+// rhythm is busy for on() seconds and silent for off(), independently for each VM.
 func rhythm(n int, seed uint64, on, off func(r *rand.Rand, second int) float64) load {
 	r := rand.New(rand.NewPCG(seed, 7))
 	busy, until := make([]bool, n), make([]float64, n)
@@ -86,8 +86,8 @@ func about(mean, share float64) func(*rand.Rand, int) float64 {
 	return func(r *rand.Rand, _ int) float64 { return mean * (1 + share*(2*r.Float64()-1)) }
 }
 
-// against is the worst there is for one who predicts: a steady rhythm first, and once it
-// is learned, a burst ends as soon as its VM has had a VF for two seconds.
+// against is the worst case for a predictor: a steady rhythm first, and once that is learned, each burst ends as soon as its VM has
+// had a VF for two seconds.
 func against(n int, seed uint64, learnt int) load {
 	plain := rhythm(n, seed, about(50, 0), about(70, 0))
 	begun, had := make([]int, n), make([]int, n)
@@ -112,8 +112,8 @@ func against(n int, seed uint64, learnt int) load {
 	}
 }
 
-// TestConsistentAndRobust is what learning is worth, and what it may cost where it
-// predicts wrongly: the same loads for one that learns and one that cannot.
+// TestConsistentAndRobust measures what learning gains, and what it costs if it predicts wrongly: the same loads with and without
+// learning.
 func TestConsistentAndRobust(t *testing.T) {
 	const n, slots, learnt, seconds = 40, 14, 900, 3600
 	changing := func(a, b float64) func(*rand.Rand, int) float64 {
@@ -143,7 +143,7 @@ func TestConsistentAndRobust(t *testing.T) {
 			sum := [2]float64{}
 			for seed := range uint64(3) {
 				one, fixed := newTrial(t, n, slots, false), newTrial(t, n, slots, true)
-				// Each has its own adversary.
+				// Each has an adversary of its own.
 				a, b, learns := c.load(seed), c.load(seed), 0
 				for s := range seconds {
 					one.second(a(s, func(i int) bool { return one.cands[i].Holds }))
@@ -163,8 +163,8 @@ func TestConsistentAndRobust(t *testing.T) {
 	}
 }
 
-// TestLongBurstsAtOnceShortOnesNever: a VM whose bursts have lasted 50 s gets a VF at the
-// first sample of one, and one whose bursts last 7 s never does.
+// TestLongBurstsAtOnceShortOnesNever: a VM whose bursts have lasted 50 s gets a VF at the first sample of one, and a VM whose bursts
+// last 7 s never does.
 func TestLongBurstsAtOnceShortOnesNever(t *testing.T) {
 	const n, slots = 12, 4
 	y := newTrial(t, n, slots, false)
@@ -214,7 +214,7 @@ func TestLongBurstsAtOnceShortOnesNever(t *testing.T) {
 	}
 }
 
-// TestImpossibleMemoryIsRefused: what no adaptive wrote into a recording is told.
+// TestImpossibleMemoryIsRefused checks that state which adaptive cannot have written into a recording is an error.
 func TestImpossibleMemoryIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"too few styles": `{"Styles":[{}]}`,
@@ -231,10 +231,12 @@ func TestImpossibleMemoryIsRefused(t *testing.T) {
 	}
 }
 
-// TestFormerMemoryIsRecalled: a recording of the version before bursts were learned goes on with today's styles.
+// TestFormerMemoryIsRecalled: a recording of the version that did not learn bursts continues with the present styles.
 func TestFormerMemoryIsRecalled(t *testing.T) {
-	former := `{"Last":"2026-01-01T00:00:10Z","Mem":{"All":{"a/n":{"Rate":5,"Long":5,"Age":9,"Bids":[{"Held":true},{},{},{}]}},"Last":["a/n"]},` +
-		`"Styles":[{"Name":"quick","Tau":3,"Risk":5,"Account":7},{"Name":"steady","Tau":10,"Habit":0.3,"Risk":20},{"Name":"patient","Tau":10,"Habit":0.7,"Risk":30}],"Leader":1,"Tokens":4}`
+	former := `{"Last":"2026-01-01T00:00:10Z","Mem":{"All":{"a/n":{"Rate":5,"Long":5,"Age":9,"Bids":[{"Held":true},{},{},{}]}},` +
+		`"Last":["a/n"]},` +
+		`"Styles":[{"Name":"quick","Tau":3,"Risk":5,"Account":7},{"Name":"steady","Tau":10,"Habit":0.3,"Risk":20},` +
+		`{"Name":"patient","Tau":10,"Habit":0.7,"Risk":30}],"Leader":1,"Tokens":4}`
 	d := decider(t, model.Rules{Policy: "adaptive"})
 	if err := d.Recall(Memory{Policies: map[string]PolicyMemory{"br0": {text: []byte(former)}}}); err != nil {
 		t.Fatal(err)

@@ -138,7 +138,7 @@ func TestNICsOfAVM(t *testing.T) {
 	}
 }
 
-// A MAC that is there twice is given no VF, pinned or not, and none is taken that it has.
+// A NIC whose MAC exists twice gets no VF, pinned or not, and keeps the one it has.
 func TestDuplicateMACs(t *testing.T) {
 	s := newScene().pf("pf0", "br0", 4, 0)
 	for range 4 {
@@ -154,7 +154,8 @@ func TestDuplicateMACs(t *testing.T) {
 	if said(s, got) != "vm2:pf0/0 vm3:pf0/1" {
 		t.Errorf("assigned %q", said(s, got))
 	}
-	want := "stays on virtio: it must not be moved (its MAC 02:00:00:00:00:00 is also that of NIC ua-net0 of vm1 on network br0, so frames could go to either; give one of them another MAC and restart it)"
+	want := "stays on virtio: it must not be moved (its MAC 02:00:00:00:00:00 is also that of NIC ua-net0 of vm1 on network br0, so " +
+		"frames could go to either; give one of them another MAC and restart it)"
 	if text := got.Reasons[0].String(); text != want {
 		t.Errorf("vm0: %q", text)
 	}
@@ -180,8 +181,7 @@ func TestDuplicateMACs(t *testing.T) {
 	}
 }
 
-// Whatever VMs, NICs, networks and ports there are: one NIC per VF, of its network, and
-// no VM gets more VFs than it has ports.
+// For any VMs, NICs, networks and ports: one NIC per VF, on its network, and no VM gets more VFs than it has ports.
 func TestSeveralNICsSound(t *testing.T) {
 	networks := rapid.SampledFrom([]string{"br0", "br1", "br2"})
 	eachPolicy(t, func(t *rapid.T, rules model.Rules) {
@@ -254,7 +254,7 @@ func checkSound(t *rapid.T, s *scene, got *model.Target) {
 	}
 }
 
-// carryOut makes a Target true.
+// carryOut applies a Target.
 func carryOut(s *scene, t *model.Target) {
 	for i := range s.PFs {
 		for j := range s.PFs[i].VFs {

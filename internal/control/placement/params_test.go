@@ -33,7 +33,7 @@ func TestParametersHaveSoundRanges(t *testing.T) {
 	}
 }
 
-// What is set counts, a zero too.
+// A parameter that is set applies, even if it is zero.
 func TestZeroIsAValue(t *testing.T) {
 	for _, c := range []struct {
 		set  model.Params

@@ -2,8 +2,8 @@ package placement
 
 import "testing"
 
-// lower counts how often a VM of lower priority takes the VF of one of higher priority,
-// where the first ones have priority, and for how many seconds the learned style leads.
+// lower counts how often a VM of lower priority takes the VF of one of higher priority, if the first VMs have priority, and for how
+// many seconds the learned style leads.
 func lower(t *testing.T, vms, first, slots, seconds int, load func(second, i int) float64) (taken, learns int) {
 	b := adaptiveBench(t, vms, nil)
 	for i := range first {
@@ -32,8 +32,7 @@ func lower(t *testing.T, vms, first, slots, seconds int, load func(second, i int
 	return taken, learns
 }
 
-// TestPriorityOutlastsBursts: a VM of higher priority whose burst does not end keeps its VF,
-// however much more others would send for however long.
+// TestPriorityOutlastsBursts: a VM of higher priority whose burst does not end keeps its VF, however much more others would send.
 func TestPriorityOutlastsBursts(t *testing.T) {
 	taken, learns := lower(t, 10, 1, 3, 25000, func(s, i int) float64 {
 		switch {
@@ -49,8 +48,8 @@ func TestPriorityOutlastsBursts(t *testing.T) {
 	}
 }
 
-// TestLearnsBesidePriority: the learned style leads as well where all VFs are for VMs of
-// higher priority, and prices them without it.
+// TestLearnsBesidePriority: the learned style also leads if all VFs go to VMs of higher priority, and its prices exclude the
+// priority.
 func TestLearnsBesidePriority(t *testing.T) {
 	for _, first := range []int{3, 5, 8} {
 		taken, learns := lower(t, 20, first, 4, 5000, func(s, i int) float64 {

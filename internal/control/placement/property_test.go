@@ -12,7 +12,7 @@ import (
 	"sluice/internal/model"
 )
 
-// eachPolicy runs a property for every policy; rapid shrinks what fails.
+// eachPolicy checks a property for every policy; rapid shrinks failures.
 func eachPolicy(t *testing.T, check func(t *rapid.T, rules model.Rules)) {
 	t.Helper()
 	for _, name := range Names() {
@@ -22,8 +22,8 @@ func eachPolicy(t *testing.T, check func(t *rapid.T, rules model.Rules)) {
 	}
 }
 
-// world is a host as a policy sees it. Candidates come, go, go blind and are given
-// figures that no counter should show.
+// world is a host as a policy sees it. Candidates come and go, their loads become unknown, and they report figures that no counter
+// should show.
 type world struct {
 	policy Policy
 	cands  []Candidate
@@ -45,7 +45,7 @@ func (w *world) add(id int) {
 	w.cands = append(w.cands, Candidate{VM: model.VMID(name), Name: name, Known: true, Weight: 1})
 }
 
-// decide asks the policy and makes its verdicts true.
+// decide calls the policy and applies its decisions.
 func (w *world) decide(slots int) {
 	w.out = make([]model.Reason, len(w.cands))
 	w.policy.Select(w.now, w.cands, slots, w.out)
@@ -84,8 +84,8 @@ func (w *world) check(t *rapid.T, slots int) {
 
 func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// TestNeverMoreHoldersThanVFs: with VMs that come and go, blackouts, counters that stand
-// still or jump, changing numbers of VFs, weights and priorities.
+// TestNeverMoreHoldersThanVFs: with VMs that come and go, blackouts, counters that stop or jump, changing numbers of VFs, weights
+// and priorities.
 func TestNeverMoreHoldersThanVFs(t *testing.T) {
 	rates := rapid.OneOf(rapid.Float64Range(0, 1e5), rapid.SampledFrom([]float64{0, 1, 1e12, 5e-324}))
 	eachPolicy(t, func(t *rapid.T, rules model.Rules) {
@@ -121,8 +121,7 @@ func TestNeverMoreHoldersThanVFs(t *testing.T) {
 	})
 }
 
-// TestEveryVFIsUsed: where there are VMs enough, all VFs are held at every tick; with vnraf,
-// where VMs with traffic are enough.
+// TestEveryVFIsUsed: if there are enough VMs, all VFs are held at every tick; with vnraf, if enough VMs have traffic.
 func TestEveryVFIsUsed(t *testing.T) {
 	for name, least := range map[string]float64{"activity": 0, "adaptive": 0, "fair": 0, "rentbuy": 0, "vnraf": 1} {
 		rapid.Check(t, func(t *rapid.T) {
@@ -146,7 +145,7 @@ func TestEveryVFIsUsed(t *testing.T) {
 	}
 }
 
-// TestNoSwapAtTies: constant loads within 3 % of each other and 3 % noise move nobody.
+// TestNoSwapAtTies: constant loads within 3 % of each other, with 3 % noise, cause no move.
 func TestNoSwapAtTies(t *testing.T) {
 	for _, name := range []string{"adaptive", "rentbuy"} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +172,7 @@ func TestNoSwapAtTies(t *testing.T) {
 	}
 }
 
-// play runs random bursts and returns who held when; seen changes what a policy sees.
+// play runs random bursts and returns the holders over time; seen changes what a policy sees.
 func play(t *rapid.T, rules model.Rules, seed uint64, n, slots int, order []int, seen func(float64) float64) []string {
 	r := rand.New(rand.NewPCG(seed, 2))
 	w := newWorld(t, rules)
@@ -205,7 +204,7 @@ func play(t *rapid.T, rules model.Rules, seed uint64, n, slots int, order []int,
 	return out
 }
 
-// TestOrderDoesNotMatter: who holds what does not hang on where a VM stands in the list.
+// TestOrderDoesNotMatter: the holders do not depend on the order of VMs in the list.
 func TestOrderDoesNotMatter(t *testing.T) {
 	eachPolicy(t, func(t *rapid.T, rules model.Rules) {
 		n := rapid.IntRange(2, 12).Draw(t, "vms")
@@ -226,8 +225,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
-// TestUnitsDoNotMatter: in thousands of packets everything is the same, because the risk
-// of a move is counted in seconds of the typical rate. A power of two scales exactly.
+// TestUnitsDoNotMatter: counting in thousands of packets changes nothing, because the risk of a move is in seconds of the typical
+// rate. A power of two scales exactly.
 func TestUnitsDoNotMatter(t *testing.T) {
 	eachPolicy(t, func(t *rapid.T, rules model.Rules) {
 		n := rapid.IntRange(2, 12).Draw(t, "vms")

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRunsAreMeasured: levels and lengths of a load that is shaken, sampled and at times unseen.
+// TestRunsAreMeasured: levels and lengths of a load that is noisy, sampled and at times unknown.
 func TestRunsAreMeasured(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var x runs
@@ -34,7 +34,7 @@ func TestRunsAreMeasured(t *testing.T) {
 	}
 }
 
-// TestRunsBlackout: what was not seen for long says nothing of lengths.
+// TestRunsBlackout: a long gap says nothing about lengths.
 func TestRunsBlackout(t *testing.T) {
 	var x runs
 	for s := range 300 {
@@ -51,7 +51,7 @@ func TestRunsBlackout(t *testing.T) {
 	}
 }
 
-// TestRunsOfOneLevel: a load that only drifts or shakes has no bursts.
+// TestRunsOfOneLevel: a load that only drifts or fluctuates has no bursts.
 func TestRunsOfOneLevel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var x runs
@@ -63,8 +63,8 @@ func TestRunsOfOneLevel(t *testing.T) {
 	}
 }
 
-// TestBenefitIsTheBestDifference holds the recursion on the difference against the plain
-// one on both values, with a choice before every mass.
+// TestBenefitIsTheBestDifference compares the recursion on the difference with the plain one on both values, with a choice before
+// every mass.
 func TestBenefitIsTheBestDifference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l lengths
@@ -80,7 +80,7 @@ func TestBenefitIsTheBestDifference(t *testing.T) {
 				masses = append(masses, float64(x))
 			}
 		}
-		// From a moment on: with a VF and without, where the stretch is over all masses.
+		// From a moment on, with and without a VF, if the stretch outlasts all masses.
 		last := age
 		if l.n > 0 {
 			last = max(last, float64(l.masses[l.n-1]))
@@ -102,7 +102,7 @@ func TestBenefitIsTheBestDifference(t *testing.T) {
 	})
 }
 
-// TestLengthsForget: after as many as are kept, nothing is left of what was before.
+// TestLengthsForget: once as many lengths as are kept have been added, nothing earlier remains.
 func TestLengthsForget(t *testing.T) {
 	var old, fresh lengths
 	for range 100 {

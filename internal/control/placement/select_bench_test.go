@@ -10,8 +10,8 @@ import (
 	"sluice/internal/model"
 )
 
-// BenchmarkSelect is one decision of adaptive over 1,000 VMs and 256 VFs, beside sorts of
-// 1,000 random floats: loads that stay, and bursts whose lengths are known.
+// BenchmarkSelect compares one decision of adaptive over 1,000 VMs and 256 VFs with sorts of 1,000 random floats, for constant loads
+// and for bursts of known lengths.
 func BenchmarkSelect(b *testing.B) {
 	for _, load := range []string{"steady", "bursts"} {
 		b.Run(load, func(b *testing.B) {

@@ -8,8 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// What SLAs ask of placement: a VF for packets that virtio cannot carry, and none where nothing
-// could hold a limit.
+// SLAs can require a VF, for packets that virtio cannot carry, and rule one out if nothing could enforce a limit there.
 func TestSLAs(t *testing.T) {
 	pps := func(n uint64) model.SLA { return model.SLA{Guarantee: model.Rate{Packets: n}} }
 	sla := func(match string, s model.SLA) model.VMRule { return model.VMRule{Match: match, SLA: s} }
@@ -48,12 +47,14 @@ func TestSLAs(t *testing.T) {
 		},
 		{
 			name: "a pin goes first", rules: kept(sla("vm2", pps(600e3)), model.VMRule{Match: "vm1", Pin: true}), want: "vm1/net0:pf0/0",
-			why: map[int]string{2: "its SLA requires one (virtio carries 500k packets/s here, but it is guaranteed 600k), but every VF of network br0 is taken"},
+			why: map[int]string{2: "its SLA requires one (virtio carries 500k packets/s here, but it is guaranteed 600k), but every VF of " +
+				"network br0 is taken"},
 		},
 		{
 			name: "a limit that the PF cannot hold", rules: kept(sla("vm0", model.SLA{Limit: model.Rate{Bits: 1e9}})), want: "vm1/net0:pf0/0",
 			world: func(s *scene) { s.PFs[0].Caps.MaxTxRate = model.No },
-			why:   map[int]string{0: "stays on virtio: its SLA could not be enforced on a VF (the driver of pf0 (sfc) cannot limit its VFs, and its SLA has a limit; set bandwidth.in_guest"},
+			why: map[int]string{0: "stays on virtio: its SLA could not be enforced on a VF (the driver of pf0 (sfc) cannot limit its VFs, and " +
+				"its SLA has a limit; set bandwidth.in_guest"},
 		},
 		{
 			name: "a limit that only trying tells", rules: kept(sla("vm0", model.SLA{Limit: model.Rate{Bits: 1e9}})), want: "vm0/net0:pf0/0",
@@ -120,7 +121,7 @@ func TestSLAs(t *testing.T) {
 	}
 }
 
-// What a VF is set to is the bandwidth controller's doing: it is no tier of the policy's, even of a NIC that is left as it is.
+// The limit set on a VF is the bandwidth controller's: it is not a tier of the policy, even for a NIC that is left as it is.
 func TestRateOfAVFIsNoTier(t *testing.T) {
 	s := newScene().pf("pf0", "br0", 1, 0)
 	vm := s.vm("br0", 10)

@@ -12,14 +12,14 @@ import (
 	"sluice/internal/model"
 )
 
-// tierWorld is a host whose Targets come true at once, with constant loads.
+// tierWorld is a host with constant loads that applies Targets at once.
 type tierWorld struct {
 	*scene
 	d     *Decider
 	hints Hints
 }
 
-// decide lets a second pass and returns the rates of the VFs that are held, in bits/s.
+// decide advances a second and returns the rates of the held VFs, in bits/s.
 func (w *tierWorld) decide() map[model.VFID]uint64 {
 	w.Time = w.Time.Add(time.Second)
 	target := w.d.Decide(w.Time, &w.Snapshot, &w.hints)
@@ -44,8 +44,8 @@ func (w *tierWorld) decide() map[model.VFID]uint64 {
 	return rates
 }
 
-// TestTiersFitEachLink: at every tick the tiers of those who hold VFs of a PF, pinned ones included, fit
-// its link, are of different size where the step is left, and stand while moves are under way.
+// TestTiersFitEachLink: at every tick the tiers of a PF's VF holders, pinned ones included, fit its link, differ in size if the step
+// permits, and stay while moves are under way.
 func TestTiersFitEachLink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		params := model.Params{
@@ -60,7 +60,7 @@ func TestTiersFitEachLink(t *testing.T) {
 			w.pf(name, "br0", rapid.IntRange(1, 5).Draw(t, "vfs"), i)
 			w.PFs[i].Speed = speeds[name]
 		}
-		// No two loads are alike: which of those has a VF may hang on the last digit of a mean.
+		// No two loads are equal: which of two equal ones has a VF could depend on the last digit of a mean.
 		for _, n := range rapid.Permutation([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}).Draw(t,
 			"loads")[:rapid.IntRange(1, 12).Draw(t, "vms")] {
 			vm := w.vm("br0", 1000)
@@ -101,8 +101,7 @@ func TestTiersFitEachLink(t *testing.T) {
 	})
 }
 
-// TestTiersByNeed: on each PF who needs more has no smaller tier, and the largest tiers are
-// taken first.
+// TestTiersByNeed: on each PF a VM that needs more has no smaller tier, and the largest tiers are used first.
 func TestTiersByNeed(t *testing.T) {
 	w := &tierWorld{scene: newScene().pf("pf0", "br0", 4, 0)}
 	w.PFs[0].Speed = 10e9

@@ -58,7 +58,7 @@ var vnrafParameters = params{
 	},
 	{
 		Name: "host_cores", Unit: "CPUs", Max: 4096,
-		Doc: "the number of cores of which CPU use is a share; 0: the VM's own. Set it to the host's cores to follow the paper's equation literally",
+		Doc: "the number of cores of which CPU use is a share; 0: the VM's own. Set it to the host's cores for the paper's literal equation",
 	},
 	{
 		Name: "vf0_mbit", Unit: "Mbit/s", Max: 1e6,

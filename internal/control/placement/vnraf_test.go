@@ -36,7 +36,7 @@ func newBench(t *testing.T, r model.Rules, n int) *bench {
 	return b
 }
 
-// run lets seconds pass with loads that load sets; verdicts take effect at once.
+// run advances by seconds with loads that load sets; decisions apply at once.
 func (b *bench) run(seconds, slots int, load func(second, i int, c *Candidate)) {
 	for s := range seconds {
 		for i := range b.cands {
@@ -61,9 +61,8 @@ func (b *bench) holders() string {
 	return strings.Join(names, " ")
 }
 
-// TestVNRAFTable2 feeds what the paper measured and asks for its two conclusions: the
-// I/O-bound VMs are told from the CPU-bound ones, and of those the ones that run
-// Netperf longest come first.
+// TestVNRAFTable2 uses the paper's measurements and expects its two conclusions: I/O-bound VMs are distinguished from CPU-bound
+// ones, and those of them that run Netperf longest come first.
 func TestVNRAFTable2(t *testing.T) {
 	b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second}, len(published.VNRAFTable2))
 	b.run(21, 5, func(_, i int, c *Candidate) {
@@ -86,13 +85,13 @@ func TestVNRAFTable2(t *testing.T) {
 	}
 }
 
-// TestVNRAFTable3 plays the paper's Table 3: Netperf moves the same bytes wherever it
-// runs and takes a twelfth of a CPU (Table 2: io_degree 91 to 94), Lookbusy takes one.
+// TestVNRAFTable3 simulates the paper's Table 3: Netperf moves the same bytes wherever it runs and takes a twelfth of a CPU (Table
+// 2: io_degree 91 to 94), Lookbusy takes one.
 func TestVNRAFTable3(t *testing.T) {
 	b := newBench(t, model.Rules{Policy: "vnraf", Interval: 10 * time.Second}, 8)
 	for minute, row := range published.VNRAFTable3 {
 		b.run(600, 4, func(s, i int, c *Candidate) {
-			// Whole percents of a period of 20 s, so that every 10 s see the same.
+			// Whole percents of a period of 20 s, so that all periods of 10 s are equal.
 			on := s%10 < row.Shares[i].Net/10 || (s%10 == row.Shares[i].Net/10 && s/10%2 == 0 && row.Shares[i].Net%10 == 5)
 			c.Bytes, c.CPUShare = 0, float64(row.Shares[i].CPU)/100
 			if on {
@@ -132,7 +131,7 @@ func TestVNRAFTiers(t *testing.T) {
 	load := func(_, i int, c *Candidate) { c.Bytes = rates[i] }
 	b.run(12, 4, load)
 	b.tierWant(10e9, "2000 1000 4000 3000 0 0")
-	// Within the margin nobody's tier changes.
+	// Within the margin no tier changes.
 	rates[0], rates[3] = 20.5e6, 20e6
 	b.run(10, 4, load)
 	b.tierWant(10e9, "2000 1000 4000 3000 0 0")
@@ -157,7 +156,7 @@ func TestVNRAFTiersFitTheLink(t *testing.T) {
 	}
 }
 
-// tierWant asks for the tiers of those who hold one of four VFs of a link of that many bits/s.
+// tierWant checks the tiers of the holders of four VFs on a link of that many bits/s.
 func (b *bench) tierWant(speed float64, want string) {
 	b.t.Helper()
 	l := link{speed: speed, vfs: 4}
@@ -182,8 +181,8 @@ func (b *bench) tierWant(speed float64, want string) {
 	}
 }
 
-// TestVNRAFKeepsGQOffVFs: who was CPU-bound or silent in the last round has no VF, however many are
-// free, at any sample of any load.
+// TestVNRAFKeepsGQOffVFs: a VM that was CPU-bound or silent in the last round has no VF, however many are free, at any sample of any
+// load.
 func TestVNRAFKeepsGQOffVFs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const period, vms = 3, 4

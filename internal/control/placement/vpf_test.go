@@ -16,7 +16,7 @@ func functions(vm *model.VM, network string, pps float64) {
 	}
 }
 
-// A VM with a virtual PF beside an ordinary NIC has a VF for that NIC as before, whatever its functions move.
+// A VM with a virtual PF and an ordinary NIC gets a VF for that NIC as before, whatever its functions transfer.
 func TestFunctionsAreNoCandidates(t *testing.T) {
 	for name, rules := range map[string]model.Rules{
 		"teaming":            {},
@@ -39,7 +39,7 @@ func TestFunctionsAreNoCandidates(t *testing.T) {
 	}
 }
 
-// A VM all of whose NICs are functions stays on virtio, and that is no complaint of its failover.
+// A VM all of whose NICs are functions stays on virtio, and its Reason does not complain about failover.
 func TestVMOfFunctionsAlone(t *testing.T) {
 	s := newScene().pf("pf0", "br0", 4, 0)
 	vm := s.vm("br0", 5)
@@ -52,7 +52,7 @@ func TestVMOfFunctionsAlone(t *testing.T) {
 	}
 }
 
-// The SLA of a virtual PF is one promise on its link, and that of no function.
+// The SLA of a virtual PF counts once on its link, and not for each function.
 func TestPromiseOfAVirtualPF(t *testing.T) {
 	s := newScene().pf("pf0", "br0", 1, 0)
 	functions(s.vm("br0", 5), "br0", 1)

@@ -110,7 +110,7 @@ func TestWorth(t *testing.T) {
 	}
 }
 
-// aWorld draws a host with loads that change, and what rules may say of its VMs.
+// aWorld draws a host with changing loads, and rules for its VMs.
 func aWorld(t *rapid.T) (s *scene, change func()) {
 	s = newScene()
 	s.pf("pf0", "br0", rapid.IntRange(0, 4).Draw(t, "VFs"), 0)
@@ -128,7 +128,7 @@ func aWorld(t *rapid.T) (s *scene, change func()) {
 	}
 }
 
-// sameTargets runs two sets of rules over one history, carrying out what the first says.
+// sameTargets runs two sets of rules on the same history, applying the decisions of the first.
 func sameTargets(t *rapid.T, a, b model.Rules, but func(*model.Reason)) {
 	s, change := aWorld(t)
 	one, err := New(a)
@@ -154,8 +154,7 @@ func sameTargets(t *rapid.T, a, b model.Rules, but func(*model.Reason)) {
 	}
 }
 
-// Who says nothing of worth has what there was before: whatever a factor is set to, every packet counts one, and no Reason
-// speaks of it.
+// Without worth nothing changes: whatever the factors are, every packet counts one, and no Reason mentions worth.
 func TestNothingSaidNothingChanges(t *testing.T) {
 	eachPolicy(t, func(t *rapid.T, plain model.Rules) {
 		set := plain
@@ -182,7 +181,7 @@ func TestNothingSaidNothingChanges(t *testing.T) {
 	})
 }
 
-// A sensitivity places as the weight does that is as much; policies need know nothing of it.
+// A sensitivity has the same effect on placement as an equal weight; policies need not know about it.
 func TestSensitivityIsAWeight(t *testing.T) {
 	eachPolicy(t, func(t *rapid.T, rules model.Rules) {
 		a, b := rules, rules
@@ -198,7 +197,7 @@ func TestSensitivityIsAWeight(t *testing.T) {
 	})
 }
 
-// Where virtio costs only by the packet, or all packets are of one size, CPU changes no place.
+// If virtio's cost depends only on the number of packets, or all packets have the same size, CPU changes no decision.
 func TestCPUByThePacketChangesNoPlace(t *testing.T) {
 	eachPolicy(t, func(t *rapid.T, rules model.Rules) {
 		a, b := rules, rules
