@@ -1,12 +1,11 @@
 package bridge
 
 import (
-	"errors"
 	"testing"
 
 	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/kernel/netdevtest"
 	"sluice/internal/host/netdev"
-	"sluice/internal/host/sysif"
 )
 
 func TestMain(m *testing.M) { kerneltest.Main(m) }
@@ -20,10 +19,6 @@ func newHost(t testing.TB) *testHost { return newHostWith(t, false) }
 
 func newHostWith(t testing.TB, sticky bool) *testHost {
 	t.Helper()
-	k, err := sysif.Open("", "", nil)
-	kerneltest.Must(t, err)
-	links, err := netdev.New(k)
-	kerneltest.Must(t, err)
-	t.Cleanup(func() { kerneltest.Must(t, errors.Join(links.Close(), k.Close())) })
+	k, links := netdevtest.New(t)
 	return &testHost{New(k, links, sticky), links}
 }

@@ -1,10 +1,10 @@
 package counters
 
 import (
-	"errors"
 	"testing"
 
 	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/kernel/netdevtest"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/sysif"
 )
@@ -19,10 +19,6 @@ type testHost struct {
 
 func newHost(t testing.TB) *testHost {
 	t.Helper()
-	k, err := sysif.Open("", "", nil)
-	kerneltest.Must(t, err)
-	links, err := netdev.New(k)
-	kerneltest.Must(t, err)
-	t.Cleanup(func() { kerneltest.Must(t, errors.Join(links.Close(), k.Close())) })
+	k, links := netdevtest.New(t)
 	return &testHost{New(k), links, k}
 }

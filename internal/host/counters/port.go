@@ -1,3 +1,5 @@
+// Package counters reads the counters of the kernel and NICs: interfaces, VFs and ports many times a second, and the CPU time of
+// a VM's virtio.
 package counters
 
 import (
@@ -10,6 +12,12 @@ import (
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/sysif"
 )
+
+// Counting opens CounterReaders, and reads what is needed rarely.
+type Counting struct{ k *sysif.Kernel }
+
+// New returns a Counting, which needs no closing.
+func New(k *sysif.Kernel) *Counting { return &Counting{k} }
 
 // portNames are the ethtool statistics that count a whole port in hardware: everything that crossed the wire, for any function. They
 // are the names of rx packets, tx packets, rx bytes and tx bytes; several names are summed.

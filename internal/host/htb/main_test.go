@@ -1,14 +1,13 @@
 package htb
 
 import (
-	"errors"
 	"testing"
 
 	"sluice/internal/host/bpf"
 	"sluice/internal/host/bridge"
 	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/kernel/netdevtest"
 	"sluice/internal/host/netdev"
-	"sluice/internal/host/sysif"
 	"sluice/internal/host/tap"
 	"sluice/internal/model"
 )
@@ -25,11 +24,8 @@ func newHost(t testing.TB) *testHost {
 	t.Helper()
 	pins, err := bpf.NewPins(kerneltest.BPFFS(t), "", "taps")
 	kerneltest.Must(t, err)
-	k, err := sysif.Open("", "", nil)
-	kerneltest.Must(t, err)
-	links, err := netdev.New(k)
-	kerneltest.Must(t, err)
+	k, links := netdevtest.New(t)
 	taps := tap.New(k, links, bridge.New(k, links, false), pins, model.LimitLease)
-	t.Cleanup(func() { kerneltest.Must(t, errors.Join(taps.Close(), links.Close(), k.Close())) })
+	t.Cleanup(func() { kerneltest.Must(t, taps.Close()) })
 	return &testHost{New(k, links), taps, links}
 }

@@ -1,3 +1,4 @@
+// Package htb shares a PF's link among taps with HTB trees, each on its own ifb device.
 package htb
 
 import (
@@ -15,6 +16,15 @@ import (
 	"sluice/internal/host/sysif"
 	"sluice/internal/model"
 )
+
+// Trees manages the HTB trees of a network namespace.
+type Trees struct {
+	k     *sysif.Kernel
+	links *netdev.Devices
+}
+
+// New returns the Trees of the namespace. They need no closing.
+func New(k *sysif.Kernel, links *netdev.Devices) *Trees { return &Trees{k: k, links: links} }
 
 // Shaper shares the link of one PF among the taps behind it: an HTB tree on an ifb device, which frames pass on their way from
 // tap to bridge (see TapPolicy). Classes below their Rate go first. What is left of the Shaper's rate goes to the others up to

@@ -19,6 +19,22 @@ func openQuietly(t *testing.T, h *testHost, d DualPath) {
 	}
 }
 
+// reachesBoth checks that a frame from another machine's tap reaches both paths to the guest.
+func reachesBoth(t *testing.T, l kerneltest.LAN) {
+	t.Helper()
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
+	l.Peer.Send(t, f)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
+}
+
+// reachesTap checks that a frame from another machine's tap reaches the guest's tap only.
+func reachesTap(t *testing.T, l kerneltest.LAN) {
+	t.Helper()
+	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
+	l.Peer.Send(t, f)
+	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
+}
+
 func TestDualPathReachesBothPaths(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
 	for range 2 { // opening twice mirrors once
@@ -49,9 +65,7 @@ func TestClosedDualPathMirrorsNothing(t *testing.T) {
 	for range 2 {
 		kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 	}
-	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
-	l.Peer.Send(t, f)
-	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
+	reachesTap(t, l)
 	pinnedTo(t, h, "tap0") // closing must not change the entry
 }
 
@@ -80,9 +94,7 @@ func TestDualPathOfTapThatCameBack(t *testing.T) {
 	}
 	l.Tap = kerneltest.NewPort(t, "tap0", "br0")
 	openQuietly(t, h, dual)
-	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
-	l.Peer.Send(t, f)
-	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
+	reachesBoth(t, l)
 	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 }
 

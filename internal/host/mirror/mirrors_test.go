@@ -1,13 +1,11 @@
 package mirror
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -22,7 +20,7 @@ import (
 	"sluice/internal/model"
 )
 
-// openerEnv makes this test binary a process that opens two dual paths and waits to be killed. Its value is the mount point of
+// openerEnv makes this test binary a process that opens dual and notPinned and waits to be killed. Its value is the mount point of
 // the BPF file system.
 const openerEnv = "SLUICE_TEST_OPEN_DUAL_PATHS"
 
@@ -51,35 +49,13 @@ func openAndWait() {
 	select {}
 }
 
-// killOpener starts a process that opens dual and notPinned, and kills it.
-func killOpener(t *testing.T, bpffs string, before func()) {
-	t.Helper()
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), openerEnv+"="+bpffs)
-	out, err := cmd.StdoutPipe()
-	kerneltest.Must(t, err)
-	kerneltest.Must(t, cmd.Start())
-	defer func() { _ = cmd.Wait() }()
-	defer cmd.Process.Kill()
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if strings.TrimSpace(line) != "open" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
-	before()
-	kerneltest.Must(t, cmd.Process.Signal(unix.SIGKILL))
-}
-
 // TestDualPathSurvivesKill kills the process that opened a dual path. Its other one, which could not be pinned, ends with it; the
 // kernel has cleaned up once that happens.
 func TestDualPathSurvivesKill(t *testing.T) {
 	h, l := newHost(t), kerneltest.NewLAN(t)
-	both := func() {
-		t.Helper()
-		f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
-		l.Peer.Send(t, f)
-		l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
-	}
-	killOpener(t, h.mirrors.pins.BPFFS, both)
+	opener := kerneltest.StartAgain(t, openerEnv, h.mirrors.pins.BPFFS, "open")
+	reachesBoth(t, l)
+	kerneltest.Must(t, opener.Process.Kill())
 	kerneltest.WaitFor(t, "the kernel to clean up after the process", func() bool {
 		toOther := kerneltest.Frame(kerneltest.Other, kerneltest.Guest, "to the peer")
 		l.Tap.Send(t, toOther)
@@ -93,7 +69,7 @@ func TestDualPathSurvivesKill(t *testing.T) {
 		l.PF.Expect(t, marker)
 		return false
 	})
-	both()
+	reachesBoth(t, l)
 
 	found, err := h.Mirrors(kerneltest.Soon(t))
 	kerneltest.Must(t, err)
@@ -101,11 +77,9 @@ func TestDualPathSurvivesKill(t *testing.T) {
 		t.Fatal("what the next process finds (-want +got):", diff)
 	}
 	openQuietly(t, h, dual) // adopts: one mirror, not two
-	both()
+	reachesBoth(t, l)
 	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), DualPath{Tap: dual.Tap, MAC: dual.MAC}))
-	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
-	l.Peer.Send(t, f)
-	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
+	reachesTap(t, l)
 	nothingPinned(t, h)
 }
 
@@ -126,9 +100,7 @@ func TestHostCloseKeepsDualPaths(t *testing.T) {
 	kerneltest.Must(t, err)
 	openQuietly(t, h, dual)
 	kerneltest.Must(t, h.Close())
-	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
-	l.Peer.Send(t, f)
-	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
+	reachesBoth(t, l)
 	h = newHostWith(t, o)
 	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
 	nothingPinned(t, h)
@@ -142,9 +114,7 @@ func TestCloseEndsAMirrorThatAnotherHasOpen(t *testing.T) {
 	kerneltest.Must(t, err)
 	defer theirs.Close()
 	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), dual))
-	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to the tap only")
-	l.Peer.Send(t, f)
-	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f})
+	reachesTap(t, l)
 }
 
 // TestOwnersDoNotMix checks that another owner's mirror of the same tap is neither listed nor closed.
@@ -292,9 +262,7 @@ func TestWithoutBPFFS(t *testing.T) {
 	if n := strings.Count(logged.String(), "mount -t bpf bpf"); n != 1 {
 		t.Errorf("said %d times, want once:\n%s", n, logged.String())
 	}
-	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
-	l.Peer.Send(t, f)
-	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
+	reachesBoth(t, l)
 	found, err := h.Mirrors(kerneltest.Soon(t))
 	kerneltest.Must(t, err)
 	if diff := cmp.Diff([]Mirror{{dual, model.No}, {notPinned, model.No}}, found); diff != "" {
@@ -372,9 +340,7 @@ func TestMirrorStandsBeforeTheEntryMoves(t *testing.T) {
 		return attach(m, p)
 	}
 	openQuietly(t, h, dual)
-	f := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "to both")
-	l.Peer.Send(t, f)
-	l.SentOnly(t, l.Peer, map[*kerneltest.Port][]byte{l.Tap: f, l.PF: f})
+	reachesBoth(t, l)
 }
 
 func TestMirrorOfNoInterface(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/host/bridge"
 	"sluice/internal/host/htb"
 	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/kernel/netdevtest"
 	"sluice/internal/host/mirror"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/sysif"
@@ -53,13 +54,9 @@ func openHost(o options) (*testHost, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := sysif.Open("", "", o.Logger)
+	k, links, err := netdevtest.Open(o.Logger)
 	if err != nil {
 		return nil, err
-	}
-	links, err := netdev.New(k)
-	if err != nil {
-		return nil, errors.Join(err, k.Close())
 	}
 	bridges := bridge.New(k, links, false)
 	taps := New(k, links, bridges, pins, cmp.Or(o.Lease, model.LimitLease))

@@ -1,6 +1,8 @@
 package tap
 
 import (
+	"slices"
+
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
@@ -10,19 +12,13 @@ import (
 // measure computes how many frames the NIC will make of this one, and their bits on the wire. The kernel has not yet counted the
 // segments of frames from a guest.
 func measure() asm.Instructions {
-	return asm.Instructions{
+	return slices.Concat(asm.Instructions{
 		asm.Mov.Imm(asm.R1, 1),
 		asm.StoreMem(asm.RFP, stackSegments, asm.R1, asm.DWord),
 		asm.LoadMem(regBits, regFrame, skbLen, asm.Word),
 		asm.LoadMem(asm.R1, regFrame, skbGSOSize, asm.Word),
 		asm.JEq.Imm(asm.R1, 0, "measured"),
-		asm.Mov.Reg(asm.R1, regFrame),
-		asm.Mov.Imm(asm.R2, 0),
-		asm.Mov.Reg(asm.R3, asm.RFP),
-		asm.Add.Imm(asm.R3, stackHeader),
-		asm.Mov.Imm(asm.R4, headerBytes),
-		asm.FnSkbLoadBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, "measured"),
+	}, loadBytes(0, stackHeader, headerBytes, "measured"), asm.Instructions{
 		// R1: offset of the transport header, R2: its protocol.
 		asm.LoadMem(asm.R3, asm.RFP, stackHeader+12, asm.Half),
 		asm.JEq.Imm(asm.R3, int32(bpf.NetworkOrder(unix.ETH_P_IPV6)), "IPv6"),
@@ -41,12 +37,7 @@ func measure() asm.Instructions {
 		asm.StoreMem(asm.RFP, stackHeader+8, asm.R1, asm.DWord),
 		asm.Mov.Reg(asm.R2, asm.R1),
 		asm.Add.Imm(asm.R2, 12),
-		asm.Mov.Reg(asm.R1, regFrame),
-		asm.Mov.Reg(asm.R3, asm.RFP),
-		asm.Add.Imm(asm.R3, stackHeader),
-		asm.Mov.Imm(asm.R4, 1),
-		asm.FnSkbLoadBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, "measured"),
+	}, loadBytesAt(stackHeader, 1, "measured"), asm.Instructions{
 		asm.LoadMem(asm.R1, asm.RFP, stackHeader, asm.Byte),
 		asm.RSh.Imm(asm.R1, 4),
 		asm.LSh.Imm(asm.R1, 2),
@@ -73,5 +64,5 @@ func measure() asm.Instructions {
 		asm.Mul.Reg(asm.R1, asm.R2),
 		asm.Add.Reg(regBits, asm.R1),
 		asm.LSh.Imm(regBits, 3),
-	}
+	})
 }

@@ -2,6 +2,7 @@ package tap
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -196,7 +197,7 @@ func compareAndSwap(dst, src asm.Register, offset int16) asm.Instruction {
 
 // aim decides whether the frame goes through a shaper: not if its destination is a tap of this host.
 func (p policer) aim() asm.Instructions {
-	return asm.Instructions{
+	return slices.Concat(asm.Instructions{
 		asm.Mov.Imm(asm.R1, 0),
 		asm.StoreMem(asm.RFP, stackShaper, asm.R1, asm.DWord),
 		asm.StoreMem(asm.RFP, stackHeader, asm.R1, asm.DWord),
@@ -204,13 +205,7 @@ func (p policer) aim() asm.Instructions {
 		asm.JEq.Imm(asm.R1, 0, "aimed"),
 		asm.LoadMem(regBits, regMap, wordShaper*8, asm.DWord),
 		asm.JEq.Imm(regBits, 0, "aimed"),
-		asm.Mov.Reg(asm.R1, regFrame),
-		asm.Mov.Imm(asm.R2, 0),
-		asm.Mov.Reg(asm.R3, asm.RFP),
-		asm.Add.Imm(asm.R3, stackHeader),
-		asm.Mov.Imm(asm.R4, 6),
-		asm.FnSkbLoadBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, "aimed"),
+	}, loadBytes(0, stackHeader, 6, "aimed"), asm.Instructions{
 		asm.LoadMapPtr(asm.R1, p.local.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, stackHeader),
@@ -218,7 +213,7 @@ func (p policer) aim() asm.Instructions {
 		asm.JNE.Imm(asm.R0, 0, "aimed"),
 		asm.StoreMem(asm.RFP, stackShaper, regBits, asm.DWord),
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("aimed"),
-	}
+	})
 }
 
 // shape sets the frame's class and redirects it to the shaper, which reinjects it behind this program.

@@ -15,7 +15,7 @@ import (
 )
 
 // loadPolicer loads the program of a direction with its own map, without attaching it.
-func loadPolicer(t testing.TB, dir int) (*ebpf.Program, *policyMemory) {
+func loadPolicer(t testing.TB, dir int) (*ebpf.Program, policyMemory) {
 	t.Helper()
 	table, err := newPolicyMap()
 	kerneltest.Must(t, err)

@@ -58,7 +58,7 @@ func (t *Policy) wants() [2]bool {
 func (h *Taps) UpdateTap(ctx context.Context, tap string, edit func(*Policy)) (Policy, error) {
 	var now Policy // not the result: still being written if ctx ends
 	err := h.k.Busy.Exclusive(ctx, "tap "+tap, func() (err error) {
-		now, err = h.taps.update(tap, edit, tapQuestions{ctx, h, tap})
+		now, err = h.taps.update(ctx, tap, edit)
 		return err
 	})
 	if err != nil {
@@ -66,21 +66,6 @@ func (h *Taps) UpdateTap(ctx context.Context, tap string, edit func(*Policy)) (P
 	}
 	return now, nil
 }
-
-// tapQuestions asks the kernel about a tap, which only changes of the policy need.
-type tapQuestions struct {
-	ctx context.Context
-	h   *Taps
-	tap string
-}
-
-func (q tapQuestions) index() (int, error) {
-	l, err := q.h.links.Link(q.ctx, q.tap)
-	return l.Index, err
-}
-
-// noFilters returns the reason why frames from the tap must not be redirected to a shaper.
-func (q tapQuestions) noFilters(index int) error { return q.h.links.NoFilters(q.ctx, q.tap, index) }
 
 // TapPolicies lists the policies of taps, whichever process made them, sorted by tap. It omits taps that are only switch ports.
 func (h *Taps) TapPolicies(ctx context.Context) ([]Policy, error) {
@@ -116,14 +101,14 @@ func (h *Taps) TapDrops(buf []Drops) []Drops {
 // RemoveTap removes everything that UpdateTap put on a tap, or its remains if the tap has gone. A switch port stays. It is no
 // error if there is nothing to remove.
 func (h *Taps) RemoveTap(ctx context.Context, tap string) error {
-	err := h.k.Busy.Exclusive(ctx, "tap "+tap, func() error { return h.taps.removePolicy(tap, tapQuestions{ctx, h, tap}) })
+	err := h.k.Busy.Exclusive(ctx, "tap "+tap, func() error { return h.taps.removePolicy(ctx, tap) })
 	return sysif.Fail("remove limits from tap", tap, err)
 }
 
 // SetLocalMACs sets the destination MACs whose frames bypass shapers because they stay on this host. It replaces the earlier set.
 func (h *Taps) SetLocalMACs(ctx context.Context, macs []model.MAC) error {
 	err := h.k.Busy.Exclusive(ctx, "local MACs", func() error { return h.taps.setLocal(macs) })
-	return sysif.Fail("tell shapers of", "local MACs", err)
+	return sysif.Fail("set", "local MACs", err)
 }
 
 // CheckTaps returns the reason why taps cannot be limited (model.ErrPermanent), or why their limits would end with this process,

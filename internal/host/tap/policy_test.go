@@ -1,14 +1,12 @@
 package tap
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -165,18 +163,9 @@ func limitAndWait() {
 func TestPolicySurvivesKill(t *testing.T) {
 	h := newHost(t)
 	tap := kerneltest.NewPort(t, "tap0", "")
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), limiterEnv+"="+h.taps.pins.BPFFS)
-	out, err := cmd.StdoutPipe()
-	kerneltest.Must(t, err)
-	kerneltest.Must(t, cmd.Start())
-	defer func() { _ = cmd.Wait() }()
-	line, err := bufio.NewReader(out).ReadString('\n')
-	kerneltest.Must(t, cmd.Process.Kill())
-	if strings.TrimSpace(line) != "limited" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
-	_ = cmd.Wait()
+	limiter := kerneltest.StartAgain(t, limiterEnv, h.taps.pins.BPFFS, "limited")
+	kerneltest.Must(t, limiter.Process.Kill())
+	_ = limiter.Wait()
 	send(t, tap, 100)
 	all := policies(t, h)
 	if len(all) != 1 || all[0].Tx != killed.Tx || all[0].Rx != killed.Rx || all[0].TxDropped.Packets < 80 || all[0].Detached != model.No {

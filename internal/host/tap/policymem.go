@@ -112,16 +112,13 @@ func (m meter) burst(rate uint64) uint64 {
 func newPolicyMap() (*ebpf.Map, error) { return newSharedMap("sluice_tap", policyWords) }
 
 // openPolicyMemory maps a tap's map into memory. It returns errLayout if the map has another layout.
-func openPolicyMemory(m *ebpf.Map) (*policyMemory, error) {
+func openPolicyMemory(m *ebpf.Map) (policyMemory, error) {
 	words, err := openShared(m, policyWords, policyLayout)
-	if err != nil {
-		return nil, err
-	}
-	return &policyMemory{words}, nil
+	return policyMemory{words}, err
 }
 
 // read returns the policy without Index and Detached.
-func (p *policyMemory) read(tap string, now uint64) Policy {
+func (p policyMemory) read(tap string, now uint64) Policy {
 	rate := func(dir int, b, packets meter) model.Rate {
 		return model.Rate{Bits: p.word(b.word(dir) + meterRate), Packets: p.word(packets.word(dir) + meterRate)}
 	}
@@ -135,13 +132,13 @@ func (p *policyMemory) read(tap string, now uint64) Policy {
 	}
 }
 
-func (p *policyMemory) dropped(dir int) Dropped {
+func (p policyMemory) dropped(dir int) Dropped {
 	base := wordMeters + dir*dirWords
 	return Dropped{Packets: p.word(base + wordDroppedPackets), Bytes: p.word(base + wordDroppedBytes)}
 }
 
 // write writes a policy and renews its lease.
-func (p *policyMemory) write(t Policy, now uint64, lease time.Duration) {
+func (p policyMemory) write(t Policy, now uint64, lease time.Duration) {
 	for dir, rates := range map[int]PathRates{dirTx: t.Tx, dirRx: t.Rx} {
 		p.setMeter(contractBits, contractBits.word(dir), rates.Contract.Bits, now)
 		p.setMeter(contractPackets, contractPackets.word(dir), rates.Contract.Packets, now)

@@ -1,11 +1,9 @@
 package tap
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -42,18 +40,10 @@ func TestSwitchSurvivesKill(t *testing.T) {
 	tap, out := twoPorts(t)
 	found := map[string]int{}
 	for i := range 20 {
-		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = append(os.Environ(), switcherEnv+"="+h.taps.pins.BPFFS)
-		said, err := cmd.StdoutPipe()
-		kerneltest.Must(t, err)
-		kerneltest.Must(t, cmd.Start())
-		line, err := bufio.NewReader(said).ReadString('\n')
+		switcher := kerneltest.StartAgain(t, switcherEnv, h.taps.pins.BPFFS, "begun")
 		time.Sleep(time.Duration(i) * 3 * time.Millisecond) // to kill it at a different point each time
-		kerneltest.Must(t, cmd.Process.Kill())
-		_ = cmd.Wait()
-		if line != "begun\n" {
-			t.Fatalf("the other process says %q, %v", line, err)
-		}
+		kerneltest.Must(t, switcher.Process.Kill())
+		_ = switcher.Wait()
 		next := newHostWith(t, options{BPFFS: h.taps.pins.BPFFS})
 		all := switchPorts(t, next)
 		if len(all) > 0 {

@@ -21,7 +21,7 @@ type switchPort struct {
 	id    ebpf.MapID // of rules
 	spec  model.SwitchPort
 	table *ebpf.Map // meters and counters, which survive a change of the rules
-	mem   *portMemory
+	mem   portMemory
 
 	foreign bool // made by another version and unreadable: its programs stay attached until the port is set again
 }
@@ -162,7 +162,7 @@ func (p *switchPort) Close() error {
 		return nil
 	}
 	err := closeMaps(p.rules, p.table)
-	if p.mem != nil {
+	if p.mem.sharedWords != nil {
 		err = errors.Join(err, p.mem.Close())
 	}
 	return err
@@ -194,16 +194,13 @@ func ruleMeter(m meter, dir int) int { return dir*2*meterWords + int(m)*meterWor
 
 func ruleWord(rule int) int { return wordRules + rule*ruleWords }
 
-func openPortMemory(m *ebpf.Map) (*portMemory, error) {
+func openPortMemory(m *ebpf.Map) (portMemory, error) {
 	words, err := openShared(m, portWords, portLayout)
-	if err != nil {
-		return nil, err
-	}
-	return &portMemory{words}, nil
+	return portMemory{words}, err
 }
 
 // limit sets the rates of the rules.
-func (p *portMemory) limit(rules []model.SwitchRule, now uint64) {
+func (p portMemory) limit(rules []model.SwitchRule, now uint64) {
 	for i := range maxRules {
 		var rates [2]model.Rate
 		if i < len(rules) {
@@ -217,7 +214,7 @@ func (p *portMemory) limit(rules []model.SwitchRule, now uint64) {
 }
 
 // counts returns the counters of each rule, and last those of frames that match none.
-func (p *portMemory) counts(rules int) []model.SwitchDrop {
+func (p portMemory) counts(rules int) []model.SwitchDrop {
 	all := make([]model.SwitchDrop, 0, rules+1)
 	for i := range rules {
 		all = append(all, p.drops(i))
@@ -225,7 +222,7 @@ func (p *portMemory) counts(rules int) []model.SwitchDrop {
 	return append(all, p.drops(noRule))
 }
 
-func (p *portMemory) drops(rule int) model.SwitchDrop {
+func (p portMemory) drops(rule int) model.SwitchDrop {
 	at := ruleWord(rule)
 	return model.SwitchDrop{Spoof: p.word(at + wordSpoof), VLAN: p.word(at + wordVLAN), Rate: p.word(at + wordRate)}
 }

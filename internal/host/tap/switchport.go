@@ -29,7 +29,7 @@ func (h *Taps) SetSwitchPort(ctx context.Context, p model.SwitchPort) (model.Swi
 				return err
 			}
 		}
-		if now, err = h.taps.setPort(p, tapQuestions{ctx, h, p.Tap}); err != nil {
+		if now, err = h.taps.setPort(ctx, p); err != nil {
 			return err
 		}
 		if err = h.bridges.SetPort(ctx, &p); err != nil {
@@ -51,7 +51,7 @@ func (h *Taps) RemoveSwitchPort(ctx context.Context, tap string) error {
 		if err == nil && was.Isolated && was.Detached == model.No {
 			err = h.bridges.SetPort(ctx, &model.SwitchPort{Tap: tap, Rules: was.Rules})
 		}
-		return errors.Join(err, h.taps.removePort(tap, tapQuestions{ctx, h, tap}))
+		return errors.Join(err, h.taps.removePort(ctx, tap))
 	})
 	return sysif.Fail("remove switch port", tap, err)
 }
@@ -72,7 +72,7 @@ func (h *Taps) SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 			return err
 		})
 		if err != nil {
-			return nil, sysif.Fail("look at switch port", tap, err)
+			return nil, sysif.Fail("read switch port", tap, err)
 		}
 		if now.Tap != "" {
 			all = append(all, now)
@@ -114,7 +114,7 @@ func checkRule(r *model.SwitchRule) error {
 	}
 	for _, a := range r.Addresses {
 		if !usable(a) {
-			return sysif.Permanent(fmt.Sprintf("%s is no address that a guest sends from: want a unicast one without a zone", a))
+			return sysif.Permanent(fmt.Sprintf("%s cannot be a source address: want a unicast address without a zone", a))
 		}
 	}
 	return checkVLANs(r)
@@ -136,7 +136,7 @@ func checkVLANs(r *model.SwitchRule) error {
 	}
 	for _, v := range r.Trunk {
 		if v.First < 1 || v.Last > model.MaxVLAN || v.Last < v.First {
-			return sysif.Permanent(fmt.Sprintf("VLANs %d to %d: want some of 1 to %d", v.First, v.Last, model.MaxVLAN))
+			return sysif.Permanent(fmt.Sprintf("VLANs %d to %d: want a range within 1 to %d", v.First, v.Last, model.MaxVLAN))
 		}
 	}
 	return nil

@@ -214,7 +214,7 @@ func TestSwitchDecides(t *testing.T) {
 }
 
 // all returns the counts by rule, those of no rule last.
-func (p *portMemory) all() (all [maxRules + 1]model.SwitchDrop) {
+func (p portMemory) all() (all [maxRules + 1]model.SwitchDrop) {
 	copy(all[:], p.counts(maxRules))
 	return all
 }

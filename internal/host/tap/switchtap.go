@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -11,11 +12,11 @@ import (
 )
 
 // setPort makes a tap a switch port, or changes one. The tap may have a policy as well.
-func (s *taps) setPort(spec model.SwitchPort, ask tapQuestions) (model.SwitchPortState, error) {
+func (s *taps) setPort(ctx context.Context, spec model.SwitchPort) (model.SwitchPortState, error) {
 	tap := spec.Tap
-	t, err := s.find(tap, ask)
+	t, err := s.find(ctx, tap)
 	if err == nil && t == nil {
-		t, err = s.create(tap, ask)
+		t, err = s.create(ctx, tap)
 	}
 	if err != nil {
 		return model.SwitchPortState{}, err
@@ -48,8 +49,8 @@ func sameRules(a, b model.SwitchPort) bool {
 }
 
 // removePort removes the switch port of a tap and keeps what its policy needs.
-func (s *taps) removePort(tap string, ask tapQuestions) error {
-	t, err := s.find(tap, ask)
+func (s *taps) removePort(ctx context.Context, tap string) error {
+	t, err := s.find(ctx, tap)
 	if errors.Is(err, model.ErrGone) {
 		return s.remove(tap)
 	}
@@ -59,7 +60,8 @@ func (s *taps) removePort(tap string, ask tapQuestions) error {
 	if err := s.refresh(t); t.port == nil || err != nil {
 		return err
 	}
-	wanted := t.wants(tap)
+	policy := t.mem.read(tap, monotonic())
+	wanted := policy.wants()
 	if wanted == [2]bool{} {
 		return s.remove(tap)
 	}
@@ -67,7 +69,7 @@ func (s *taps) removePort(tap string, ask tapQuestions) error {
 }
 
 // removePolicy removes the policy of a tap and keeps what its switch port needs.
-func (s *taps) removePolicy(tap string, ask tapQuestions) error {
+func (s *taps) removePolicy(ctx context.Context, tap string) error {
 	isPort, err := s.isPort(tap)
 	if err != nil {
 		return err
@@ -75,7 +77,7 @@ func (s *taps) removePolicy(tap string, ask tapQuestions) error {
 	if !isPort {
 		return s.remove(tap)
 	}
-	t, err := s.find(tap, ask)
+	t, err := s.find(ctx, tap)
 	if errors.Is(err, model.ErrGone) {
 		return s.remove(tap)
 	}
@@ -100,12 +102,6 @@ func (s *taps) isPort(tap string) (bool, error) {
 		return false, err
 	}
 	return t.port != nil, t.Close()
-}
-
-// wants returns the directions for which the policy needs a program.
-func (t *policedTap) wants(tap string) [2]bool {
-	p := t.mem.read(tap, monotonic())
-	return p.wants()
 }
 
 // refresh reopens the port that the attached programs use, since another process may have changed it. Programs that have lost

@@ -1,6 +1,9 @@
+// Package tap enforces limits and the rules of the embedded switch on what guests send and receive through taps. It uses eBPF
+// programs (TCX) that outlive the process.
 package tap
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,13 +15,35 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/host/bpf"
+	"sluice/internal/host/bridge"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/sysif"
 	"sluice/internal/model"
 )
+
+// Taps manages the taps of a network namespace.
+type Taps struct {
+	k       *sysif.Kernel
+	links   *netdev.Devices
+	bridges *bridge.Bridges
+	taps    *taps
+}
+
+// New returns the Taps that pin programs and maps in pins. lease is how long the leased rates of a policy apply after UpdateTap.
+func New(k *sysif.Kernel, links *netdev.Devices, bridges *bridge.Bridges, pins bpf.Pins, lease time.Duration) *Taps {
+	return &Taps{k: k, links: links, bridges: bridges, taps: &taps{
+		links: links, pins: pins, lease: lease, log: k.Log, open: map[string]*policedTap{},
+	}}
+}
+
+// Close closes what this process has open; pinned objects stay.
+func (h *Taps) Close() error { return h.taps.drop() }
 
 // taps manages the policies of taps. The kernel holds them: a map, and a program for each direction, pinned in the BPF file
 // system. This process keeps them open, so that renewing a lease takes only a few stores to shared memory, but checks on every
 // call that they are still attached. Calls for one tap are serialized (sysif.Kernel.Busy).
 type taps struct {
+	links *netdev.Devices
 	pins  bpf.Pins
 	lease time.Duration
 	log   *slog.Logger
@@ -29,15 +54,11 @@ type taps struct {
 	local *localMACs // nil: not opened yet
 }
 
-func newTaps(p bpf.Pins, lease time.Duration, log *slog.Logger) *taps {
-	return &taps{pins: p, lease: lease, log: log, open: map[string]*policedTap{}}
-}
-
 // policedTap is what this process has open for the policy of a tap.
 type policedTap struct {
 	index int // of the tap
 	table *ebpf.Map
-	mem   *policyMemory
+	mem   policyMemory
 	links [2]link.Link // by direction; nil: none
 	port  *switchPort  // that the programs were compiled from, nil: none; see taps.refresh
 }
@@ -73,8 +94,8 @@ func (t *policedTap) intact() bool {
 	return true
 }
 
-func (s *taps) update(tap string, edit func(*Policy), ask tapQuestions) (Policy, error) {
-	t, err := s.find(tap, ask)
+func (s *taps) update(ctx context.Context, tap string, edit func(*Policy)) (Policy, error) {
+	t, err := s.find(ctx, tap)
 	if err != nil {
 		return Policy{}, err
 	}
@@ -92,12 +113,12 @@ func (s *taps) update(tap string, edit func(*Policy), ask tapQuestions) (Policy,
 		return Policy{Tap: tap}, s.remove(tap)
 	}
 	if t == nil {
-		if t, err = s.create(tap, ask); err != nil {
+		if t, err = s.create(ctx, tap); err != nil {
 			return Policy{}, err
 		}
 	}
 	if policy.Shaper != 0 {
-		if err := s.mayShape(tap, t, policy.Shaper != shaper, ask); err != nil {
+		if err := s.mayShape(ctx, tap, t, policy.Shaper != shaper); err != nil {
 			return Policy{}, errors.Join(err, s.removeUnused(tap, t))
 		}
 	}
@@ -138,7 +159,7 @@ func (s *taps) removeUnused(tap string, t *policedTap) error {
 }
 
 // find returns the policy of the tap, nil if there is none. It removes the remains of an earlier tap of the same name.
-func (s *taps) find(tap string, ask tapQuestions) (*policedTap, error) {
+func (s *taps) find(ctx context.Context, tap string) (*policedTap, error) {
 	t := s.opened(tap)
 	if t == nil {
 		var err error
@@ -149,8 +170,8 @@ func (s *taps) find(tap string, ask tapQuestions) (*policedTap, error) {
 	if t.intact() {
 		return t, nil
 	}
-	index, err := ask.index()
-	if err != nil || index != t.index || s.pins.Ready() == nil && !s.pins.Has(tapPin(tap, pinMap)) {
+	dev, err := s.links.Link(ctx, tap)
+	if err != nil || dev.Index != t.index || s.pins.Ready() == nil && !s.pins.Has(tapPin(tap, pinMap)) {
 		// The tap has gone and another may have its name, or another process has removed everything.
 		return nil, errors.Join(err, s.remove(tap))
 	}
@@ -159,7 +180,7 @@ func (s *taps) find(tap string, ask tapQuestions) (*policedTap, error) {
 		return nil, err
 	}
 	for dir, l := range t.links {
-		if l != nil && bpf.AttachedTo(l) != index {
+		if l != nil && bpf.AttachedTo(l) != t.index {
 			if err := s.takeOff(tap, t, dir); err != nil {
 				return nil, err
 			}
@@ -180,8 +201,8 @@ func (s *taps) remember(tap string, t *policedTap) {
 	s.open[tap] = t
 }
 
-func (s *taps) create(tap string, ask tapQuestions) (*policedTap, error) {
-	index, err := ask.index()
+func (s *taps) create(ctx context.Context, tap string) (*policedTap, error) {
+	dev, err := s.links.Link(ctx, tap)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +214,7 @@ func (s *taps) create(tap string, ask tapQuestions) (*policedTap, error) {
 	if err != nil {
 		return nil, errors.Join(err, table.Close())
 	}
-	t := &policedTap{index: index, table: table, mem: mem}
+	t := &policedTap{index: dev.Index, table: table, mem: mem}
 	s.remember(tap, t)
 	s.pin(table, tapPin(tap, pinMap))
 	return t, nil
@@ -203,7 +224,7 @@ func (s *taps) create(tap string, ask tapQuestions) (*policedTap, error) {
 func (s *taps) pin(what interface{ Pin(path string) error }, name string) {
 	if err := s.pins.Add(what, name); err != nil {
 		s.warn.Do(func() {
-			s.log.Warn("limits of taps end with this process: then nothing keeps guests to their contracts", "error", err)
+			s.log.Warn("limits of taps end with this process: after that nothing enforces contracts", "error", err)
 		})
 	}
 }

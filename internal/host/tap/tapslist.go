@@ -73,10 +73,16 @@ func (s *taps) load(tap string) (*policedTap, error) {
 }
 
 func (s *taps) list() ([]Policy, error) {
-	found := map[string]standing{}
+	all, seen := []Policy{}, map[string]bool{}
+	add := func(p Policy, onlyPort bool) {
+		seen[p.Tap] = true
+		if !onlyPort {
+			all = append(all, p)
+		}
+	}
 	s.mu.Lock()
 	for tap, t := range s.open {
-		found[tap] = t.standing(tap)
+		add(t.policy(tap))
 	}
 	s.mu.Unlock()
 	names, err := s.pinned()
@@ -84,44 +90,33 @@ func (s *taps) list() ([]Policy, error) {
 		return nil, err
 	}
 	for _, tap := range names {
-		if _, seen := found[tap]; !seen {
-			found[tap] = s.standing(tap)
-		}
-	}
-	all := make([]Policy, 0, len(found))
-	for _, t := range found {
-		if !t.port {
-			all = append(all, t.Policy)
+		if !seen[tap] {
+			add(s.pinnedPolicy(tap))
 		}
 	}
 	slices.SortFunc(all, func(a, b Policy) int { return cmp.Compare(a.Tap, b.Tap) })
 	return all, nil
 }
 
-// standing is the policy of a tap; port is set if the tap is only a switch port.
-type standing struct {
-	Policy
-	port bool
-}
-
-// standing reads the pinned policy of a tap.
-func (s *taps) standing(tap string) standing {
+// pinnedPolicy reads the pinned policy of a tap. onlyPort is set if the tap has none and is only a switch port.
+func (s *taps) pinnedPolicy(tap string) (p Policy, onlyPort bool) {
 	t, err := s.load(tap)
 	switch {
 	case err != nil && !errors.Is(err, errLayout):
-		return standing{Policy: Policy{Tap: tap}} // Detached is Unknown
+		return Policy{Tap: tap}, false // Detached is Unknown
 	case t == nil: // programs without a map, or a map of another version: nothing that works
-		return standing{Policy: Policy{Tap: tap, Detached: model.Yes}}
+		return Policy{Tap: tap, Detached: model.Yes}, false
 	}
 	defer t.Close()
-	return t.standing(tap)
+	return t.policy(tap)
 }
 
-func (t *policedTap) standing(tap string) standing {
-	p := t.mem.read(tap, monotonic())
+// policy is pinnedPolicy for an open tap.
+func (t *policedTap) policy(tap string) (p Policy, onlyPort bool) {
+	p = t.mem.read(tap, monotonic())
 	p.Index = t.index
 	p.Detached = model.TriOf(!t.intact())
-	return standing{p, t.port != nil && p.wants() == [2]bool{}}
+	return p, t.port != nil && p.wants() == [2]bool{}
 }
 
 // pinned lists the taps for which something is pinned.

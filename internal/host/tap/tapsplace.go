@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"context"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -12,9 +13,9 @@ import (
 // mayShape returns the reason why frames may not be redirected to a shaper; fresh means that there was no such shaper before. If
 // other programs have attached behind ours, it detaches ours for attach to put it behind them. The program of a switch port stays
 // in front, because many programs end with TCX_PASS, which skips all that follow.
-func (s *taps) mayShape(tap string, t *policedTap, fresh bool, ask tapQuestions) error {
+func (s *taps) mayShape(ctx context.Context, tap string, t *policedTap, fresh bool) error {
 	if fresh {
-		if err := ask.noFilters(t.index); err != nil {
+		if err := s.links.NoFilters(ctx, tap, t.index); err != nil {
 			return err
 		}
 	}
@@ -23,7 +24,7 @@ func (s *taps) mayShape(tap string, t *policedTap, fresh bool, ask tapQuestions)
 	case err != nil || at < 0 || at == len(ids)-1:
 		return err
 	case t.port != nil:
-		return sysif.Permanent("somebody else has a TCX program on the tap, behind that of the switch port, and would not see what goes to a shaper " +
+		return sysif.Permanent("a TCX program of somebody else runs behind that of the switch port, and would not see frames that go to a shaper " +
 			"(bpftool net show dev " + tap + ")")
 	}
 	return s.takeOff(tap, t, dirTx)

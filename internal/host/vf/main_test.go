@@ -1,23 +1,17 @@
 package vf
 
 import (
-	"errors"
 	"testing"
 
 	"sluice/internal/host/bridge"
 	"sluice/internal/host/kernel/kerneltest"
-	"sluice/internal/host/netdev"
-	"sluice/internal/host/sysif"
+	"sluice/internal/host/kernel/netdevtest"
 )
 
 func TestMain(m *testing.M) { kerneltest.Main(m) }
 
 func newHost(t testing.TB) *Functions {
 	t.Helper()
-	k, err := sysif.Open("", "", nil)
-	kerneltest.Must(t, err)
-	links, err := netdev.New(k)
-	kerneltest.Must(t, err)
-	t.Cleanup(func() { kerneltest.Must(t, errors.Join(links.Close(), k.Close())) })
+	k, links := netdevtest.New(t)
 	return New(k, bridge.New(k, links, false))
 }

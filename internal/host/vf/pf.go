@@ -1,3 +1,5 @@
+// Package vf finds PFs and their VFs, and changes VFs: MAC, VLAN and rates through the PF's driver, devlink rate objects, and the
+// host driver that a VF is bound to.
 package vf
 
 import (
@@ -5,10 +7,23 @@ import (
 	"errors"
 
 	"sluice/internal/base/rtnl"
+	"sluice/internal/host/bridge"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/sysif"
 	"sluice/internal/model"
 )
+
+// Functions manages the PFs and VFs of the host.
+type Functions struct {
+	k       *sysif.Kernel
+	bridges *bridge.Bridges
+	devlink *devlink
+}
+
+// New returns the Functions of the host. They need no closing.
+func New(k *sysif.Kernel, bridges *bridge.Bridges) *Functions {
+	return &Functions{k: k, bridges: bridges, devlink: &devlink{k.Generic}}
+}
 
 // PFInfo is a PF with its VFs and their use by the host. Owner, Holder and InGuest of the VFs, and Managed, Network and Uplink of
 // the PF stay zero.

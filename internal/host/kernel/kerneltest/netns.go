@@ -3,6 +3,7 @@
 package kerneltest
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -65,6 +66,22 @@ func again() int {
 	}
 	fmt.Fprintln(os.Stderr, "kerneltest: cannot make namespaces (run as root):", err)
 	return 1
+}
+
+// StartAgain starts this test binary with an environment variable by which its TestMain does something else, and waits until it
+// prints a line. The caller kills the process; the end of the test does if nobody else has.
+func StartAgain(t testing.TB, env, value, line string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), env+"="+value)
+	out, err := cmd.StdoutPipe()
+	Must(t, err)
+	Must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if said, err := bufio.NewReader(out).ReadString('\n'); said != line+"\n" {
+		t.Fatalf("the other process says %q, %v; want %q", said, err, line)
+	}
+	return cmd
 }
 
 // enter remounts /sys for the new network namespace.
