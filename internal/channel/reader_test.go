@@ -33,10 +33,13 @@ func TestReaderFindsItsWayAgain(t *testing.T) {
 		in   string
 		want []uint64
 	}{
-		"messages":            {"{\"v\":1,\"id\":1}\n{\"v\":1,\"id\":2}\n", []uint64{1, 2}},
-		"begins in a line":    {"id\":7}\n{\"v\":1,\"id\":1}\n", []uint64{1}},
-		"no end":              {"{\"v\":1,\"id\":1}\n{\"v\":1,\"id\":2}", []uint64{1}},
-		"garbage":             {"\x00\xff{{{\n\n[1]\n3\n\"x\"\nnull\n{\"v\":\"1\",\"id\":1}\n{\"v\":1,\"id\":-1}\n{\"id\":9}\n{\"v\":1,\"id\":1}\n", []uint64{1}},
+		"messages":         {"{\"v\":1,\"id\":1}\n{\"v\":1,\"id\":2}\n", []uint64{1, 2}},
+		"begins in a line": {"id\":7}\n{\"v\":1,\"id\":1}\n", []uint64{1}},
+		"no end":           {"{\"v\":1,\"id\":1}\n{\"v\":1,\"id\":2}", []uint64{1}},
+		"garbage": {
+			"\x00\xff{{{\n\n[1]\n3\n\"x\"\nnull\n" + `{"v":"1","id":1}` + "\n" + `{"v":1,"id":-1}` + "\n" + `{"id":9}` + "\n" + `{"v":1,"id":1}` + "\n",
+			[]uint64{1},
+		},
 		"unfinished, then ok": {"{\"v\":1,\"id\":5,\"bo\n{\"v\":1,\"id\":1}\n", []uint64{1}},
 		"two on a line":       {"{\"v\":1,\"id\":1}{\"v\":1,\"id\":2}\n{\"v\":1,\"id\":3}\n", []uint64{3}},
 		"longest":             {line(MaxLine, 1) + line(10, 2), []uint64{1, 2}},

@@ -84,7 +84,7 @@ func (h *Mirroring) CloseDualPath(ctx context.Context, d DualPath) error {
 type Mirror struct {
 	DualPath
 
-	// Detached means that the tap has gone and the mirror with it; CloseDualPath removes the remains. Unknown is no reason to
+	// Detached means that the tap has gone and the mirror with it; CloseDualPath removes the remains. Unknown is not a reason to
 	// remove anything.
 	Detached model.Tri
 }

@@ -22,7 +22,7 @@ type policer struct {
 	dir    int
 	policy *ebpf.Map   // the tap's
 	local  *ebpf.Map   // MACs whose frames bypass the shaper
-	port   *switchPort // nil: the tap is no switch port
+	port   *switchPort // nil: the tap is not a switch port
 }
 
 // Directions, as the guest sees them.

@@ -99,7 +99,7 @@ func (p *switchPort) read() error {
 	return nil
 }
 
-// portOfLink opens the port that the attached program was compiled from, nil if it is no switch port.
+// portOfLink opens the port that the attached program was compiled from, nil if it is not a switch port.
 func portOfLink(l link.Link) (*switchPort, error) {
 	info, err := l.Info()
 	if err != nil {

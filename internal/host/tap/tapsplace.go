@@ -24,8 +24,8 @@ func (s *taps) mayShape(ctx context.Context, tap string, t *policedTap, fresh bo
 	case err != nil || at < 0 || at == len(ids)-1:
 		return err
 	case t.port != nil:
-		return sysif.Permanent("a TCX program of somebody else runs behind that of the switch port, and would not see frames that go to a shaper " +
-			"(bpftool net show dev " + tap + ")")
+		return sysif.Permanent("a TCX program of somebody else runs behind that of the switch port, and would not see frames " +
+			"that go to a shaper (bpftool net show dev " + tap + ")")
 	}
 	return s.takeOff(tap, t, dirTx)
 }

@@ -11,8 +11,11 @@ import (
 // FuzzDiscover reads arbitrary sysfs trees: the result must be complete, sorted and consistent.
 func FuzzDiscover(f *testing.F) {
 	f.Add(twoVFs)
-	f.Add("class/net/a/device -> 0000:01:00.0\nclass/net/a/ifindex = 99999999999999999999\nbus/pci/devices/0000:01:00.0/sriov_totalvfs = 0x7\nbus/pci/devices/0000:01:00.0/virtfn-1 -> x")
-	f.Add("class/net/v/device -> virtio0\nbus/virtio/devices/virtio0 -> ../../0000:02:00.0/virtio0\nclass/net/v/ifindex = 2\nbus/pci/devices/0000:02:00.0/sriov_totalvfs = 4")
+	f.Add("class/net/a/device -> 0000:01:00.0\n" +
+		"class/net/a/ifindex = 99999999999999999999\nbus/pci/devices/0000:01:00.0/sriov_totalvfs = 0x7\n" +
+		"bus/pci/devices/0000:01:00.0/virtfn-1 -> x")
+	f.Add("class/net/v/device -> virtio0\nbus/virtio/devices/virtio0 -> ../../0000:02:00.0/virtio0\n" +
+		"class/net/v/ifindex = 2\nbus/pci/devices/0000:02:00.0/sriov_totalvfs = 4")
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 1000 {
 			return // the simulated tree is slow, not the reader
