@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -116,22 +117,22 @@ func ended(ctx context.Context, err error) error {
 
 func printBandwidth(w io.Writer, b api.Bandwidth) {
 	if b.Observed.IsZero() {
-		_, _ = fmt.Fprintln(w, "No counters have been read yet, or `bandwidth: {enabled: false}` is set.")
+		fmt.Fprintln(w, "No counters have been read yet, or `bandwidth: {enabled: false}` is set.")
 		return
 	}
-	_, _ = fmt.Fprintf(w, "Allocator %s, every %s%s\n", b.Allocator, seconds(b.Period),
+	fmt.Fprintf(w, "Allocator %s, every %s%s\n", b.Allocator, seconds(b.Period),
 		map[bool]string{true: "; observe mode: nothing is limited, ALLOWED is what would be"}[b.Mode == api.ModeObserve])
 	for _, l := range b.Links {
-		_, _ = fmt.Fprintf(w, "%s\n", linkText(l))
+		fmt.Fprintf(w, "%s\n", linkText(l))
 	}
 	var rows [][]string
 	for _, n := range grouped(b.NICs, b.VirtualPFs) {
 		rows = append(rows, []string{
-			n.VM, n.name(), n.Path, orDash(n.PF), rateText(n.Guarantee), rateText(n.Limit), orElse(rateText(n.Allowed), "all"), sentText(n.NICShare),
+			n.VM, n.name(), n.Path, orDash(n.PF), rateText(n.Guarantee), rateText(n.Limit), cmp.Or(rateText(n.Allowed), "all"), sentText(n.NICShare),
 			shortText(n.NICShare), holders(n.NICShare), n.Code,
 		})
 	}
-	_, _ = fmt.Fprintln(w)
+	fmt.Fprintln(w)
 	table(w, "VM NIC PATH LINK GUARANTEE LIMIT ALLOWED SENDS SHORT HELD-BY REASON", rows)
 	printProblems(w, b.Problems)
 }
@@ -139,14 +140,14 @@ func printBandwidth(w io.Writer, b api.Bandwidth) {
 // printShares prints all details about the NICs of one VM.
 func printShares(w io.Writer, b api.Bandwidth) {
 	for _, n := range grouped(b.NICs, b.VirtualPFs) {
-		_, _ = fmt.Fprintf(w, "%s %s on %s: %s.\n", printable(n.VM), printable(n.title()), n.Path, printable(n.Why))
+		fmt.Fprintf(w, "%s %s on %s: %s.\n", printable(n.VM), printable(n.title()), n.Path, printable(n.Why))
 		for _, text := range shareLines(n.NICShare) {
-			_, _ = fmt.Fprintf(w, "  %s\n", printable(text))
+			fmt.Fprintf(w, "  %s\n", printable(text))
 		}
 	}
 	for _, l := range b.Links {
 		if len(b.NICs) > 0 && l.PF == b.NICs[0].PF {
-			_, _ = fmt.Fprintf(w, "%s\n", linkText(l))
+			fmt.Fprintf(w, "%s\n", linkText(l))
 		}
 	}
 }
@@ -154,13 +155,13 @@ func printShares(w io.Writer, b api.Bandwidth) {
 // shareLines returns the values of a NIC, each with its name.
 func shareLines(n *api.NICShare) []string {
 	put := func(name, text string) string { return fmt.Sprintf("%-11s %s", name, text) }
-	list := []string{put("guarantee", orElse(rateText(n.Guarantee), "none")), put("limit", orElse(rateText(n.Limit), "none"))}
+	list := []string{put("guarantee", cmp.Or(rateText(n.Guarantee), "none")), put("limit", cmp.Or(rateText(n.Limit), "none"))}
 	if n.Source != "" {
 		list = append(list, put("set by", n.Source))
 	}
-	list = append(list, put("allowed", orElse(rateText(n.Allowed), "all there is")), put("sends", sentText(n)))
+	list = append(list, put("allowed", cmp.Or(rateText(n.Allowed), "all there is")), put("sends", sentText(n)))
 	if n.Promised != n.Guarantee {
-		list = append(list, put("promised", orElse(rateText(n.Promised), "nothing")+" of it: more is promised than there is"))
+		list = append(list, put("promised", cmp.Or(rateText(n.Promised), "nothing")+" of it: more is promised than there is"))
 	}
 	if n.Receive != (api.Rate{}) {
 		list = append(list, put("receives", fmt.Sprintf("%s, at most %s", model.Bits(n.Received.Bits), rateText(n.Receive))))
@@ -185,7 +186,7 @@ func directionText(d string) string {
 
 func enforcedText(e api.EnforcedLimit) string {
 	rate, contract := rateText(e.Rate), rateText(e.Contract)
-	s := fmt.Sprintf("%s on %s, %s: %s", e.By, e.Path, directionText(e.Direction), orElse(orElse(rate, contract), "no limit"))
+	s := fmt.Sprintf("%s on %s, %s: %s", e.By, e.Path, directionText(e.Direction), cmp.Or(rate, contract, "no limit"))
 	switch {
 	case contract == "" || contract == rate:
 	case rate == "":
@@ -201,7 +202,7 @@ func enforcedText(e api.EnforcedLimit) string {
 
 func linkText(l api.Link) string {
 	s := fmt.Sprintf("%s: sends %s of %s, %s guaranteed", printable(l.PF), model.Bits(l.Sent), model.Bits(l.Capacity),
-		orElse(rateText(l.Guaranteed), "nothing"))
+		cmp.Or(rateText(l.Guaranteed), "nothing"))
 	if l.Speed > 0 && l.Capacity < 0.99*l.Speed {
 		s += fmt.Sprintf("; the link is %s, but is seen to carry no more", model.Bits(l.Speed))
 	}
@@ -257,13 +258,6 @@ func rateText(r api.Rate) string {
 		list = append(list, model.SI(r.Packets)+"pps")
 	}
 	return strings.Join(list, " ")
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // bandwidthText returns the bandwidth line of `sluice status`, "" if there is nothing to report.

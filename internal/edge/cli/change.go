@@ -23,9 +23,9 @@ func (a *app) do(ctx context.Context, o *output, verb api.Verb, r api.Request) e
 }
 
 func printResult(w io.Writer, r api.Result) {
-	_, _ = fmt.Fprintln(w, printable(r.Text))
+	fmt.Fprintln(w, printable(r.Text))
 	for _, d := range r.Details {
-		_, _ = fmt.Fprintf(w, "    %s\n", printable(d))
+		fmt.Fprintf(w, "    %s\n", printable(d))
 	}
 }
 
@@ -152,11 +152,9 @@ what is decided from the next sample on.`,
 		Example: "sluice config check && sluice reload",
 		Args:    noArgs,
 	}
-	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		return a.do(c.Context(), o, api.VerbReload, api.Request{})
-	}
-	return c
+	return printing(a, c, func(ctx context.Context, _ []string) (api.Result, error) {
+		return a.client().Do(ctx, api.VerbReload, api.Request{})
+	}, printResult)
 }
 
 func (a *app) drainCommand() *cobra.Command {
@@ -233,7 +231,7 @@ func (a *app) waitUntil(ctx context.Context, o *output, atMost time.Duration, do
 		now, err := left(ctx)
 		if err == nil && now == "" {
 			if !o.json {
-				_, _ = fmt.Fprintln(a.std.Out, done)
+				fmt.Fprintln(a.std.Out, done)
 			}
 			return nil
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"runtime"
@@ -71,16 +72,16 @@ checked by the daemon and by sluice doctor.`,
 
 func printChecked(w io.Writer, r checked) {
 	for _, e := range r.Errors {
-		_, _ = fmt.Fprintln(w, e)
+		fmt.Fprintln(w, e)
 	}
 	for _, s := range r.Warnings {
-		_, _ = fmt.Fprintf(w, "%s (warning)\n", s)
+		fmt.Fprintf(w, "%s (warning)\n", s)
 	}
 	if r.OK {
-		_, _ = fmt.Fprintf(w, "ok: %s, %s, %s\n", model.Plural(len(r.Files), "file"), model.Plural(r.PFs, "PF"), model.Plural(r.Rules, "rule"))
+		fmt.Fprintf(w, "ok: %s, %s, %s\n", model.Plural(len(r.Files), "file"), model.Plural(r.PFs, "PF"), model.Plural(r.Rules, "rule"))
 		return
 	}
-	_, _ = fmt.Fprintf(w, "%s; the daemon would not take this\n", model.Plural(len(r.Errors), "error"))
+	fmt.Fprintf(w, "%s; the daemon would not take this\n", model.Plural(len(r.Errors), "error"))
 }
 
 // version is the output of `sluice version -o json`.
@@ -96,12 +97,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Use: "version", Short: "print the version", Long: "Prints the version of this program, and with what it was built.",
 		Example: "sluice version -o json", Args: noArgs,
 	}
-	o := outputFlag(c)
-	c.RunE = func(*cobra.Command, []string) error {
-		v := version{Version: a.deps.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
-		return show(a.std.Out, o, v, func(w io.Writer, v version) {
-			_, _ = fmt.Fprintf(w, "sluice %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
-		})
-	}
-	return c
+	return printing(a, c, func(context.Context, []string) (version, error) {
+		return version{Version: a.deps.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}, nil
+	}, func(w io.Writer, v version) { fmt.Fprintf(w, "sluice %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch) })
 }

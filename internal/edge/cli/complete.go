@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
+	"sluice/internal/edge/client"
 )
 
 // completeList completes the last word of a comma-separated flag with the words from complete that are not already in the
@@ -40,53 +41,81 @@ var nothingToOffer = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileC
 
 // completeNIC completes the NICs of the given VM, or of all VMs.
 func (a *app) completeNIC(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completeSLA(c, func(s *api.NICSLA) string {
+	return complete(a, c, (*client.Client).SLAs, func(s *api.NICSLA) []string {
 		if len(args) > 0 && args[0] != s.VM && args[0] != s.ID {
-			return ""
+			return nil
 		}
-		return s.NIC
+		return []string{s.NIC}
 	})
 }
 
 // completePF completes the PFs of this host that have VFs.
 func (a *app) completePF(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nothingToOffer(c, nil, "")
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-	defer cancel()
-	vfs, err := a.client().VFs(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for i := range vfs {
-		if pf := vfs[i].PF; !slices.Contains(names, pf) {
-			names = append(names, pf)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return complete(a, c, (*client.Client).VFs, func(vf *api.VF) []string { return []string{vf.PF} })
 }
 
 // completeVF completes the numbers of the virtual VFs of the given VM.
 func (a *app) completeVF(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return complete(a, c, (*client.Client).VirtualPFs, func(p *api.VirtualPF) (numbers []string) {
+		if len(args) > 0 && args[0] != p.VM && args[0] != p.ID || len(args) > 1 && args[1] != p.Name {
+			return nil
+		}
+		for i := range p.Functions {
+			if n := p.Functions[i].VF; n >= 0 {
+				numbers = append(numbers, strconv.Itoa(n))
+			}
+		}
+		return numbers
+	})
+}
+
+// completeVM completes the names of the VMs.
+func (a *app) completeVM(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nothingToOffer(c, nil, "")
+	}
+	return complete(a, c, (*client.Client).VMs, func(vm *api.VM) []string {
+		return []string{cobra.CompletionWithDesc(vm.Name, pathOf(*vm))}
+	})
+}
+
+// completeOverridden completes the names of the VMs that are pinned or released or, if sla is set, have an SLA that was set
+// at run time.
+func (a *app) completeOverridden(sla bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return complete(a, c, (*client.Client).Overrides, func(o *api.Override) []string {
+			if len(args) > 0 || o.Name == "" || (o.Kind == api.VerbSetSLA) != sla {
+				return nil
+			}
+			return []string{cobra.CompletionWithDesc(o.Name, string(o.Kind))}
+		})
+	}
+}
+
+// completeClass completes the classes in use.
+func (a *app) completeClass(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return complete(a, c, (*client.Client).SLAs, func(s *api.NICSLA) []string { return []string{s.Class} })
+}
+
+// complete offers the words of a list that the daemon returns, if it answers in time.
+func complete[T any](a *app, c *cobra.Command, get func(*client.Client, context.Context) ([]T, error), words func(*T) []string) (
+	offered []string, _ cobra.ShellCompDirective,
+) {
 	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 	defer cancel()
-	list, err := a.client().VirtualPFs(ctx)
+	list, err := get(a.client(), ctx)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nothingToOffer(c, nil, "")
 	}
-	var out []string
 	for i := range list {
-		p := &list[i]
-		if len(args) > 0 && args[0] != p.VM && args[0] != p.ID || len(args) > 1 && args[1] != p.Name {
-			continue
-		}
-		for _, f := range p.Functions {
-			if n := strconv.Itoa(f.VF); f.VF >= 0 && !slices.Contains(out, n) {
-				out = append(out, n)
+		for _, w := range words(&list[i]) {
+			if w != "" && !slices.Contains(offered, w) {
+				offered = append(offered, w)
 			}
 		}
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return offered, cobra.ShellCompDirectiveNoFileComp
 }

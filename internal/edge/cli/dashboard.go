@@ -59,7 +59,7 @@ func (a *app) serve(ctx context.Context, s *dashboard.Server, open, print bool) 
 	if print {
 		head, tail = "", "\n"
 	}
-	_, _ = fmt.Fprint(a.std.Out, head, s.URL(), tail)
+	fmt.Fprint(a.std.Out, head, s.URL(), tail)
 	if open {
 		var opening sync.WaitGroup
 		var cancel context.CancelFunc
@@ -68,7 +68,7 @@ func (a *app) serve(ctx context.Context, s *dashboard.Server, open, print bool) 
 		defer cancel()
 		opening.Go(func() {
 			if err := dashboard.Open(ctx, s.URL()); err != nil {
-				_, _ = fmt.Fprintf(a.std.Err, "sluice: %v; open the link above\n", err)
+				fmt.Fprintf(a.std.Err, "sluice: %v; open the link above\n", err)
 			}
 		})
 	}

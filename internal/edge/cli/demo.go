@@ -76,22 +76,21 @@ func (d *demo) run(ctx context.Context) error {
 
 // print prints events as lines, or only a heading if they are shown elsewhere.
 func (d *demo) print(views <-chan *model.View) {
-	switch {
-	case d.lines:
-		Live(d.std.Out, demoHead(d.o), views)
-		return
-	case !d.screen:
-		_, _ = fmt.Fprintln(d.std.Out, demoHead(d.o))
+	if d.lines || !d.screen {
+		fmt.Fprintln(d.std.Out, demoHead(d.o))
 	}
-	for range views {
-		continue
+	var events liveLines
+	for v := range views {
+		if d.lines {
+			events.print(d.std.Out, v)
+		}
 	}
 }
 
 // look shows the demo to the user until the user quits or ctx ends.
 func (d *demo) look(ctx context.Context, at []net.Addr) error {
 	if d.o.Listen != "" {
-		_, _ = fmt.Fprintf(d.std.Out, "The page is at http://%s/\n", at[len(at)-1])
+		fmt.Fprintf(d.std.Out, "The page is at http://%s/\n", at[len(at)-1])
 	}
 	switch {
 	case d.open:

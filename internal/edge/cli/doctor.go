@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -47,42 +47,24 @@ func faults(d api.Doctor) (n int) {
 
 func printDoctor(w io.Writer, d api.Doctor) {
 	if faults(d) == 0 {
-		_, _ = fmt.Fprintln(w, "No problems found.")
+		fmt.Fprintln(w, "No problems found.")
 	}
 	printProblems(w, d.Problems)
 }
 
-// infoLast sorts problems that are just information after the others.
-func infoLast(list []api.Problem) []api.Problem {
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b api.Problem) int {
-		switch {
-		case a.Info == b.Info:
-			return 0
-		case b.Info:
-			return -1
-		}
-		return 1
-	})
-	return list
-}
-
+// printProblems prints the problems, and after them what is just information.
 func printProblems(w io.Writer, list []api.Problem) {
-	for _, p := range infoLast(list) {
-		info := ""
-		if p.Info {
-			info = "for information: "
-		}
-		_, _ = fmt.Fprintf(w, "%s%s: %s\n", info, subject(p.Subject), lines(p.Text, 4))
-		if p.Remedy != "" {
-			_, _ = fmt.Fprintf(w, "    -> %s\n", printable(p.Remedy))
+	for _, info := range []bool{false, true} {
+		for _, p := range list {
+			if p.Info != info {
+				continue
+			}
+			fmt.Fprintf(w, "%s%s: %s\n", map[bool]string{true: "for information: "}[info], subject(p.Subject), lines(p.Text, 4))
+			if p.Remedy != "" {
+				fmt.Fprintf(w, "    -> %s\n", printable(p.Remedy))
+			}
 		}
 	}
 }
 
-func subject(s string) string {
-	if s == "" {
-		return "this host"
-	}
-	return printable(s)
-}
+func subject(s string) string { return printable(cmp.Or(s, "this host")) }

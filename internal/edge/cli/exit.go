@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"sluice/internal/edge/client"
 )
@@ -53,19 +52,13 @@ func exitCode(err error) int {
 	return ExitError
 }
 
-// complain prints an error, unless the command has already printed it.
-func complain(w io.Writer, err error) {
+// printError prints an error, unless the command has already printed it.
+func printError(w io.Writer, err error) {
 	switch {
 	case err == nil, errors.Is(err, errFindings), errors.Is(err, errPrinted):
 	case errors.Is(err, context.Canceled):
-		_, _ = fmt.Fprintln(w, "sluice: interrupted")
+		fmt.Fprintln(w, "sluice: interrupted")
 	default:
-		for i, line := range strings.Split(err.Error(), "\n") {
-			prefix := "sluice: "
-			if i > 0 {
-				prefix = ""
-			}
-			_, _ = fmt.Fprintln(w, prefix+printable(line)) // it may quote text from outside
-		}
+		fmt.Fprintln(w, "sluice: "+lines(err.Error(), 0)) // it may quote text from outside
 	}
 }

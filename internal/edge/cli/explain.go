@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -20,20 +21,14 @@ and allowed, what forbids moving it, the last move and its error, and what would
 		Example: "sluice explain web-1\nsluice explain 6ba7b810-9dad-11d1-80b4-00c04fd430c8 -o json",
 		Args:    oneVM, ValidArgsFunction: a.completeVM,
 	}
-	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		e, err := a.client().Explain(c.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, e, printExplanation)
-	}
-	return c
+	return printing(a, c, func(ctx context.Context, args []string) (api.Explanation, error) {
+		return a.client().Explain(ctx, args[0])
+	}, printExplanation)
 }
 
 func printExplanation(w io.Writer, e api.Explanation) {
-	_, _ = fmt.Fprintf(w, "%s.\n", printable(e.Sentence))
-	put := func(name, text string) { _, _ = fmt.Fprintf(w, "  %-13s %s\n", name, printable(text)) }
+	fmt.Fprintf(w, "%s.\n", printable(e.Sentence))
+	put := func(name, text string) { fmt.Fprintf(w, "  %-13s %s\n", name, printable(text)) }
 	put("state", e.VM.State+", "+e.VM.ID)
 	if e.VM.Class != "" {
 		put("class", e.VM.Class)
@@ -124,8 +119,8 @@ func proofText(p string) string {
 
 func underWay(m *api.MoveReport) string {
 	s := fmt.Sprintf("%s %s since %s", m.Kind, m.VF, clock(m.Started))
-	if len(m.Steps) > m.Step {
-		s += fmt.Sprintf(", step %d of %d, try %d: %s", m.Step+1, len(m.Steps), max(1, m.Try), m.Steps[m.Step])
+	if step := stepUnderWay(m); step != "" {
+		s += ", " + step
 	}
 	return s
 }

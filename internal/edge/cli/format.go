@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/base/input"
+	"sluice/internal/edge/client"
 	"sluice/internal/model"
 )
 
@@ -63,6 +66,24 @@ func show[T any](w io.Writer, o *output, value T, text func(io.Writer, T)) error
 	return p.err
 }
 
+// printing makes a command print what get returns, as text does or as JSON.
+func printing[T any](a *app, c *cobra.Command, get func(context.Context, []string) (T, error), text func(io.Writer, T)) *cobra.Command {
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		value, err := get(c.Context(), args)
+		if err != nil {
+			return err
+		}
+		return show(a.std.Out, o, value, text)
+	}
+	return c
+}
+
+// answering is printing for an answer of the daemon that takes no arguments.
+func answering[T any](a *app, c *cobra.Command, get func(*client.Client, context.Context) (T, error), text func(io.Writer, T)) *cobra.Command {
+	return printing(a, c, func(ctx context.Context, _ []string) (T, error) { return get(a.client(), ctx) }, text)
+}
+
 // escaped escapes every character of JSON that could control a terminal as \uXXXX, which is equivalent for programs.
 func escaped(data []byte) []byte {
 	out := make([]byte, 0, len(data))
@@ -110,7 +131,7 @@ func line(t *tabwriter.Writer, cells []string) {
 	for i, c := range cells {
 		cells[i] = orDash(printable(c))
 	}
-	_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
+	fmt.Fprintln(t, strings.Join(cells, "\t"))
 }
 
 // printable prevents names from outside from controlling the terminal.
@@ -125,12 +146,7 @@ func lines(s string, indent int) string {
 	return strings.Join(list, "\n"+strings.Repeat(" ", indent))
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func orDash(s string) string { return cmp.Or(s, "-") }
 
 // percent formats a share from 0 to 1.
 func percent(x float64) string { return fmt.Sprintf("%.0f %%", x*100) }

@@ -51,25 +51,25 @@ there is something left, and with 1 when a repair failed.`,
 
 func printFsck(w io.Writer, f api.Fsck) {
 	if len(f.Findings) == 0 {
-		_, _ = fmt.Fprintln(w, "Nothing leaked, nothing set wrongly.")
+		fmt.Fprintln(w, "Nothing leaked, nothing set wrongly.")
 	}
 	for i := range f.Findings {
 		one := &f.Findings[i]
 		printFinding(w, one)
 		if one.Remedy != "" {
-			_, _ = fmt.Fprintf(w, "    -> %s\n", printable(one.Remedy))
+			fmt.Fprintf(w, "    -> %s\n", printable(one.Remedy))
 			continue
 		}
 		if len(one.Repair) == 0 {
-			_, _ = fmt.Fprintln(w, "    left alone: not Sluice's to repair")
+			fmt.Fprintln(w, "    left alone: not Sluice's to repair")
 			continue
 		}
-		_, _ = fmt.Fprintf(w, "    -> sluice fsck --repair: %s\n", printable(strings.Join(one.Repair, ", ")))
+		fmt.Fprintf(w, "    -> sluice fsck --repair: %s\n", printable(strings.Join(one.Repair, ", ")))
 	}
 }
 
 func printFinding(w io.Writer, f *api.Finding) {
-	_, _ = fmt.Fprintf(w, "%s: %s [%s]\n", printable(f.Subject), printable(f.Text), f.Code)
+	fmt.Fprintf(w, "%s: %s [%s]\n", printable(f.Subject), printable(f.Text), f.Code)
 }
 
 // repair requests repairs and waits for their outcome.
@@ -92,7 +92,7 @@ func (a *app) repair(ctx context.Context, o *output, atMost time.Duration) error
 	}
 	if !o.json {
 		for _, d := range r.Details {
-			_, _ = fmt.Fprintln(a.std.Out, printable(d))
+			fmt.Fprintln(a.std.Out, printable(d))
 		}
 	}
 	return verdict(results)
@@ -184,7 +184,7 @@ func find(now *api.Fsck, f *api.Finding) *api.Finding {
 
 func printRepairs(w io.Writer, r api.RepairReport) {
 	if len(r.Findings) == 0 {
-		_, _ = fmt.Fprintln(w, "Nothing leaked, nothing set wrongly: there is nothing to repair.")
+		fmt.Fprintln(w, "Nothing leaked, nothing set wrongly: there is nothing to repair.")
 	}
 	for i := range r.Findings {
 		one := &r.Findings[i]
@@ -200,6 +200,6 @@ func printRepairs(w io.Writer, r api.RepairReport) {
 		default:
 			text += ": " + printable(strings.Join(one.Repair, ", "))
 		}
-		_, _ = fmt.Fprintf(w, "    %s\n", text)
+		fmt.Fprintf(w, "    %s\n", text)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -26,6 +27,13 @@ type moveKey struct {
 	vf      model.VFID
 	kind    model.MoveKind
 	started time.Time
+}
+
+// print prints the new lines for v.
+func (l *liveLines) print(w io.Writer, v *model.View) {
+	for _, text := range l.next(v) {
+		fmt.Fprintln(w, text)
+	}
 }
 
 // next returns the new lines for v.
@@ -89,26 +97,15 @@ func (l *liveLines) moves(v *model.View) []string {
 			}
 			like[firstStep(m)] = len(lines)
 		}
-		lines = append(lines, finished(m))
+		report := answer.MoveOf(m)
+		report.Steps = []string{firstStep(m)}
+		lines = append(lines, moveLine(report))
 	}
 	for i, n := range more {
 		lines[i] += fmt.Sprintf(", and %d more like it", n)
 	}
 	l.done = now
 	return lines
-}
-
-// finished formats a move that ended.
-func finished(m *model.MoveStatus) string {
-	vf := ""
-	if m.Move.VF != model.NoVF {
-		vf = m.Move.VF.String()
-	}
-	s := moveName(m.Ended, string(m.Move.Kind), m.Move.VMName, vf, firstStep(m))
-	if m.Error != "" {
-		return s + " failed: " + printable(m.Error)
-	}
-	return s + " done in " + seconds(m.Ended.Sub(m.Started).Seconds())
 }
 
 // firstStep returns the name of the first step of a move, "" if it has none.

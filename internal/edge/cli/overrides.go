@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
+	"sluice/internal/edge/client"
 )
 
 func (a *app) overridesCommand() *cobra.Command {
@@ -18,29 +20,17 @@ nobody has taken back: who asked, when, why, and when it ends by itself.`,
 		Example: "sluice overrides\nsluice overrides -o json | jq '.[] | select(.until == null)'",
 		Args:    noArgs,
 	}
-	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		list, err := a.client().Overrides(c.Context())
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, list, printOverrides)
-	}
-	return c
+	return answering(a, c, (*client.Client).Overrides, printOverrides)
 }
 
 func printOverrides(w io.Writer, list []api.Override) {
 	if len(list) == 0 {
-		_, _ = fmt.Fprintln(w, "No overrides: sluice.yaml and the policy decide about every VM, and about SLAs.")
+		fmt.Fprintln(w, "No overrides: sluice.yaml and the policy decide about every VM, and about SLAs.")
 		return
 	}
 	var rows [][]string
 	for i := range list {
 		o := &list[i]
-		vm := o.Name
-		if vm == "" {
-			vm = o.ID
-		}
 		end := "until taken back"
 		if !o.Until.IsZero() {
 			end = o.Until.Format(time.DateTime)
@@ -49,7 +39,7 @@ func printOverrides(w io.Writer, list []api.Override) {
 		if o.Kind == api.VerbSetSLA {
 			what += " (" + slaText(o) + ")"
 		}
-		rows = append(rows, []string{what, vm, o.By, o.At.Format(time.DateTime), end, o.Reason})
+		rows = append(rows, []string{what, cmp.Or(o.Name, o.ID), o.By, o.At.Format(time.DateTime), end, o.Reason})
 	}
 	table(w, "OVERRIDE VM BY AT ENDS REASON", rows)
 }

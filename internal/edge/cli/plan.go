@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,26 +12,18 @@ import (
 	"sluice/internal/edge/answer"
 )
 
-// moveLine formats a finished move on one line.
+// moveLine formats a finished move on one line. A repair is named by its first step.
 func moveLine(m api.MoveReport) string {
-	first := ""
-	if len(m.Steps) > 0 {
-		first, _, _ = strings.Cut(m.Steps[0], " ")
+	what := orDash(m.VF)
+	if m.Kind == api.MoveRepair && len(m.Steps) > 0 {
+		first, _, _ := strings.Cut(m.Steps[0], " ")
+		what = strings.TrimRight(first+" "+m.VF, " ")
 	}
-	s := moveName(m.Ended, m.Kind, m.VM, m.VF, first)
+	s := fmt.Sprintf("%s %-6s %s %s", clock(m.Ended), m.Kind, orDash(printable(m.VM)), what)
 	if m.Error != "" {
 		return s + " failed: " + printable(m.Error)
 	}
 	return s + " in " + seconds(m.Took)
-}
-
-// moveName names what was moved or, for a repair, its first step. vf is "" for none.
-func moveName(ended time.Time, kind, vm, vf, first string) string {
-	what := orDash(vf)
-	if kind == api.MoveRepair && first != "" {
-		what = strings.TrimRight(first+" "+vf, " ")
-	}
-	return fmt.Sprintf("%s %-6s %s %s", clock(ended), kind, orDash(printable(vm)), what)
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -43,36 +35,39 @@ their turn. --steps shows every single change in its order.`,
 		Example: "sluice plan\nsluice plan --steps\nsluice plan --offline --config ./sluice.yaml   # without a daemon",
 		Args:    noArgs,
 	}
-	o, off := outputFlag(c), offlineFlags(c)
+	off := offlineFlags(c)
 	steps := c.Flags().Bool("steps", false, "show the steps of every move")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		p, err := ask(c.Context(), off, a.client().Plan, func(o *answer.Offline) api.Plan { return o.Plan })
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, p, func(w io.Writer, p api.Plan) { printPlan(w, p, *steps) })
-	}
-	return c
+	return printing(a, c, func(ctx context.Context, _ []string) (api.Plan, error) {
+		return ask(ctx, off, a.client().Plan, func(o *answer.Offline) api.Plan { return o.Plan })
+	}, func(w io.Writer, p api.Plan) { printPlan(w, p, *steps) })
 }
 
 func printPlan(w io.Writer, p api.Plan, steps bool) {
 	switch {
 	case len(p.Active)+len(p.Pending) == 0:
-		_, _ = fmt.Fprintln(w, "Nothing to do: every VM has what it should have.")
+		fmt.Fprintln(w, "Nothing to do: every VM has what it should have.")
 	case p.Mode == api.ModeObserve:
-		_, _ = fmt.Fprintln(w, "Observe mode: none of this is done.")
+		fmt.Fprintln(w, "Observe mode: none of this is done.")
 	}
 	for _, m := range p.Active {
-		_, _ = fmt.Fprintf(w, "now   %s\n", planLine(m))
-		if len(m.Steps) > m.Step {
-			_, _ = fmt.Fprintf(w, "      step %d of %d, try %d: %s\n", m.Step+1, len(m.Steps), max(1, m.Try), m.Steps[m.Step])
+		fmt.Fprintf(w, "now   %s\n", planLine(m))
+		if step := stepUnderWay(&m); step != "" {
+			fmt.Fprintf(w, "      %s\n", step)
 		}
 		printSteps(w, m, steps)
 	}
 	for _, m := range p.Pending {
-		_, _ = fmt.Fprintf(w, "next  %s\n", planLine(m))
+		fmt.Fprintf(w, "next  %s\n", planLine(m))
 		printSteps(w, m, steps)
 	}
+}
+
+// stepUnderWay describes the current step of a move, "" if there is none.
+func stepUnderWay(m *api.MoveReport) string {
+	if len(m.Steps) <= m.Step {
+		return ""
+	}
+	return fmt.Sprintf("step %d of %d, try %d: %s", m.Step+1, len(m.Steps), max(1, m.Try), m.Steps[m.Step])
 }
 
 func planLine(m api.MoveReport) string {
@@ -96,6 +91,6 @@ func printSteps(w io.Writer, m api.MoveReport, on bool) {
 		return
 	}
 	for i, s := range m.Steps {
-		_, _ = fmt.Fprintf(w, "      %2d. %s\n", i+1, s)
+		fmt.Fprintf(w, "      %2d. %s\n", i+1, s)
 	}
 }

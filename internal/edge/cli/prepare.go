@@ -87,7 +87,7 @@ func (p *preparing) run(ctx context.Context, vms []string) error {
 	}
 	if changes > 0 && !p.asked.DryRun {
 		if !p.yes && !p.agreed(changes) {
-			_, _ = fmt.Fprintln(p.std.Out, "Nothing was changed.")
+			fmt.Fprintln(p.std.Out, "Nothing was changed.")
 			return errPrinted
 		}
 		p.define(ctx, list)
@@ -168,7 +168,7 @@ func (p *preparing) define(ctx context.Context, list []api.Prepared) {
 
 // agreed asks the user for confirmation.
 func (p *preparing) agreed(changes int) bool {
-	_, _ = fmt.Fprintf(p.std.Out, "Change %s in libvirt? [y/N] ", model.Plural(changes, "definition"))
+	fmt.Fprintf(p.std.Out, "Change %s in libvirt? [y/N] ", model.Plural(changes, "definition"))
 	answer, _ := bufio.NewReader(p.std.In).ReadString('\n') // no answer means no
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
@@ -193,18 +193,18 @@ func (p *preparing) print(list []api.Prepared) {
 		case p.asked.Undo:
 			head = "nothing to take out"
 		}
-		_, _ = fmt.Fprintf(p.std.Out, "%s: %s\n", printable(one.VM), head)
+		fmt.Fprintf(p.std.Out, "%s: %s\n", printable(one.VM), head)
 		for _, text := range one.Changes {
-			_, _ = fmt.Fprintf(p.std.Out, "    %s\n", printable(text))
+			fmt.Fprintf(p.std.Out, "    %s\n", printable(text))
 		}
 		for _, text := range one.Notes {
-			_, _ = fmt.Fprintf(p.std.Out, "    note: %s\n", printable(text))
+			fmt.Fprintf(p.std.Out, "    note: %s\n", printable(text))
 		}
 		for _, q := range one.Lacks {
-			_, _ = fmt.Fprintf(p.std.Out, "    doctor will say: %s; %s\n", printable(q.Text), printable(q.Remedy))
+			fmt.Fprintf(p.std.Out, "    doctor will say: %s; %s\n", printable(q.Text), printable(q.Remedy))
 		}
 		if one.Effect != "" {
-			_, _ = fmt.Fprintf(p.std.Out, "    takes effect %s\n", printable(one.Effect))
+			fmt.Fprintf(p.std.Out, "    takes effect %s\n", printable(one.Effect))
 		}
 	}
 }
@@ -214,13 +214,13 @@ func (p *preparing) printDone(one *api.Prepared) {
 		printRefused(p.std.Out, one)
 		return
 	}
-	_, _ = fmt.Fprintf(p.std.Out, "%s: defined; takes effect %s\n", printable(one.VM), printable(one.Effect))
+	fmt.Fprintf(p.std.Out, "%s: defined; takes effect %s\n", printable(one.VM), printable(one.Effect))
 }
 
 func printRefused(w io.Writer, one *api.Prepared) {
-	_, _ = fmt.Fprintf(w, "%s: left as it is: %s\n", printable(one.VM), printable(one.Refused.Text))
+	fmt.Fprintf(w, "%s: left as it is: %s\n", printable(one.VM), printable(one.Refused.Text))
 	if one.Refused.Remedy != "" {
-		_, _ = fmt.Fprintf(w, "    %s\n", printable(one.Refused.Remedy))
+		fmt.Fprintf(w, "    %s\n", printable(one.Refused.Remedy))
 	}
 }
 
@@ -232,6 +232,6 @@ func printDiff(w io.Writer, text string, colour bool) {
 		if c := colours[(line + " ")[0]]; colour && c != "" {
 			line = "\x1b[" + c + "m" + line + "\x1b[0m"
 		}
-		_, _ = fmt.Fprintln(w, line)
+		fmt.Fprintln(w, line)
 	}
 }

@@ -155,32 +155,32 @@ const restoreWithin = 3 * time.Minute
 
 func printQualification(w io.Writer, q api.Qualification) {
 	h := &q.Hardware
-	_, _ = fmt.Fprintf(w, "PF %s, %s: %s\n", q.PF, h.Address, h.Device)
-	_, _ = fmt.Fprintf(w, "driver %s %s, firmware %s, kernel %s, %d VFs; by %s of sluice %s\n",
+	fmt.Fprintf(w, "PF %s, %s: %s\n", q.PF, h.Address, h.Device)
+	fmt.Fprintf(w, "driver %s %s, firmware %s, kernel %s, %d VFs; by %s of sluice %s\n",
 		printable(h.Driver), printable(h.Version), printable(orDash(h.Firmware)), printable(h.Kernel), h.NumVFs, strings.Join(q.VFs, " and "),
 		q.Version)
 	for _, n := range q.Notes {
-		_, _ = fmt.Fprintln(w, "note: "+printable(n))
+		fmt.Fprintln(w, "note: "+printable(n))
 	}
-	_, _ = fmt.Fprintln(w)
+	fmt.Fprintln(w)
 	for i := range q.Claims {
 		c := &q.Claims[i]
-		_, _ = fmt.Fprintf(w, "%-8s %s\n", c.Measured, printable(c.Text))
-		_, _ = fmt.Fprintf(w, "         %s\n", printable(c.Evidence))
+		fmt.Fprintf(w, "%-8s %s\n", c.Measured, printable(c.Text))
+		fmt.Fprintf(w, "         %s\n", printable(c.Evidence))
 		if c.Expected != "" && c.Expected != c.Measured && c.Measured != "unknown" {
-			_, _ = fmt.Fprintf(w, "         (!) Sluice assumed: %s\n", printable(c.Expected))
+			fmt.Fprintf(w, "         (!) Sluice assumed: %s\n", printable(c.Expected))
 		}
 	}
 	printTimes(w, q.Times)
 	printMoves(w, &q)
 	for _, f := range q.Failed {
-		_, _ = fmt.Fprintln(w, "not measured: "+printable(f))
+		fmt.Fprintln(w, "not measured: "+printable(f))
 	}
 	for _, l := range q.Left {
-		_, _ = fmt.Fprintln(w, "NOT PUT BACK: "+printable(l))
+		fmt.Fprintln(w, "NOT PUT BACK: "+printable(l))
 	}
 	if len(q.Left) == 0 {
-		_, _ = fmt.Fprintf(w, "All is as it was. It took %s.\n", exactly(q.Took))
+		fmt.Fprintf(w, "All is as it was. It took %s.\n", exactly(q.Took))
 	}
 }
 
@@ -205,15 +205,15 @@ func printTimes(w io.Writer, times []api.Timing) {
 		}
 		rows = append(rows, []string{exactly(t.Median), exactly(t.Worst), fmt.Sprint(t.Count), text})
 	}
-	_, _ = fmt.Fprintln(w)
+	fmt.Fprintln(w)
 	table(w, "MEDIAN\tWORST\tTIMES\tWHAT", rows)
-	_, _ = fmt.Fprintln(w)
+	fmt.Fprintln(w)
 }
 
 // printMoves prints what was measured with a VM.
 func printMoves(w io.Writer, q *api.Qualification) {
 	if m := q.Moves; m != nil {
-		_, _ = fmt.Fprintf(w, "%d moves of %s lost %d round trips of %.0f a second: %s of its traffic in the mean move, %s in the worst (lost_s)\n\n",
+		fmt.Fprintf(w, "%d moves of %s lost %d round trips of %.0f a second: %s of its traffic in the mean move, %s in the worst (lost_s)\n\n",
 			m.Moves, printable(q.Scratch), m.Lost, m.Rate, exactly(m.LostMean), exactly(m.LostMost))
 	}
 	var rows [][]string
@@ -226,12 +226,12 @@ func printMoves(w io.Writer, q *api.Qualification) {
 		})
 	}
 	if len(rows) > 0 {
-		_, _ = fmt.Fprintln(w, "Round trips by size of packet: medians, FlexVF's boost, 99th percentiles, packets/s with 16 under way and the host's CPU for each")
+		fmt.Fprintln(w, "Round trips by size of packet: medians, FlexVF's boost, 99th percentiles, packets/s with 16 under way and the host's CPU for each")
 		table(w, "BYTES VIRTIO VF BOOST VIRTIO-P99 VF-P99 VIRTIO-PPS VF-PPS VIRTIO-CPU VF-CPU", rows)
-		_, _ = fmt.Fprintln(w)
+		fmt.Fprintln(w)
 	}
 	if c := q.HostCPU; c != nil {
-		_, _ = fmt.Fprintf(w, "virtio costs the host %s of CPU time for a packet and %s for every 1,000 bytes of it, more than the VF (worth.packet_cpu, worth.kilobyte_cpu)\n\n",
+		fmt.Fprintf(w, "virtio costs the host %s of CPU time for a packet and %s for every 1,000 bytes of it, more than the VF (worth.packet_cpu, worth.kilobyte_cpu)\n\n",
 			exactly(c.Packet), exactly(c.Kilobyte))
 	}
 }

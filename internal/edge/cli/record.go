@@ -65,7 +65,7 @@ func (a *app) record(ctx context.Context, dir string, o *recordOptions) error {
 	if n == 0 && err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(a.std.Err, "%d samples recorded in %s\n", n, dir)
+	fmt.Fprintf(a.std.Err, "%d samples recorded in %s\n", n, dir)
 	return err
 }
 

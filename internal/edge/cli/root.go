@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +31,7 @@ func Main(ctx context.Context, args []string, std Streams, d Deps) int {
 	root := Root(std, d)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	complain(std.Err, err)
+	printError(std.Err, err)
 	return exitCode(err)
 }
 
@@ -151,52 +151,5 @@ func oneVM(c *cobra.Command, args []string) error {
 // client returns a client for the daemon.
 func (a *app) client() *client.Client { return client.New(a.socket) }
 
-// completeVM completes the names of the VMs, if a daemon answers in time.
-func (a *app) completeVM(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-	defer cancel()
-	vms, err := a.client().VMs(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, vm := range vms {
-		names = append(names, cobra.CompletionWithDesc(vm.Name, pathOf(vm)))
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeOverridden completes the names of the VMs that are pinned or released or, if sla is set, have an SLA that was set
-// at run time.
-func (a *app) completeOverridden(sla bool) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.completeOverrides(c, args, func(o *api.Override) bool { return (o.Kind == api.VerbSetSLA) == sla })
-	}
-}
-
-func (a *app) completeOverrides(c *cobra.Command, args []string, wanted func(*api.Override) bool) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-	defer cancel()
-	var names []string
-	list, err := a.client().Overrides(ctx)
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	for i := range list {
-		if list[i].Name != "" && wanted(&list[i]) {
-			names = append(names, cobra.CompletionWithDesc(list[i].Name, string(list[i].Kind)))
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
 // pathOf returns the VF of a VM, or "virtio".
-func pathOf(vm api.VM) string {
-	if vm.VF == "" {
-		return "virtio"
-	}
-	return vm.VF
-}
+func pathOf(vm api.VM) string { return cmp.Or(vm.VF, "virtio") }

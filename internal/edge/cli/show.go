@@ -33,20 +33,12 @@ one for each VM and each PF of its network, which does not filter for the VM yet
 		Example: "sluice status\nsluice status -o json | jq .vms.holding",
 		Args:    noArgs,
 	}
-	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		s, err := a.client().Status(c.Context())
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, s, printStatus)
-	}
-	return c
+	return answering(a, c, (*client.Client).Status, printStatus)
 }
 
 func printStatus(w io.Writer, s api.Status) {
 	put := func(name, format string, args ...any) {
-		_, _ = fmt.Fprintf(w, "%-9s "+format+"\n", append([]any{name}, args...)...)
+		fmt.Fprintf(w, "%-9s "+format+"\n", append([]any{name}, args...)...)
 	}
 	put("Sluice", "%s, %s, %s", orDash(s.Version), upText(s), modeText(s))
 	put("Policy", "%s, %s", s.Policy, pace(s))
@@ -172,15 +164,7 @@ sluice explain VM has the sentence behind the word, and what would change it.`,
 		Example: "sluice vms\nsluice vms -o json | jq '.[] | select(.vf)'",
 		Args:    noArgs,
 	}
-	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		list, err := a.client().VMs(c.Context())
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, list, printVMs)
-	}
-	return c
+	return answering(a, c, (*client.Client).VMs, printVMs)
 }
 
 // reasonHelp lists the reason codes and their meanings.
@@ -236,15 +220,7 @@ shows it. In guest: the guest's driver has the VF open.`,
 		Example: "sluice vfs\nsluice vfs -o json | jq '.[] | select(.owner == \"free\")'",
 		Args:    noArgs,
 	}
-	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		list, err := a.client().VFs(c.Context())
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, list, printVFs)
-	}
-	return c
+	return answering(a, c, (*client.Client).VFs, printVFs)
 }
 
 func printVFs(w io.Writer, list []api.VF) {

@@ -129,13 +129,12 @@ func interruptible[T any](ctx context.Context, f func() (T, error)) (T, error) {
 
 // result runs the simulation that the command line describes.
 func (o *simOptions) result(ctx context.Context, c *cobra.Command, args []string, m *progress, notes io.Writer) (*scenario.Result, error) {
-	run := scenario.RunOptions{Progress: m.show, NoOptimum: o.quick}
 	s, err := o.scenario(c, args, m, notes)
 	if err != nil {
 		return nil, err
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent()))
-	return s.Run(ctx, run)
+	return s.Run(ctx, scenario.RunOptions{Progress: m.show, NoOptimum: o.quick})
 }
 
 // gcPercent makes garbage collections rare, since nearly everything that a run allocates dies young. With a large trace in
@@ -231,7 +230,11 @@ func (o *simOptions) base(args []string, m *progress, notes io.Writer) (*scenari
 		return scenario.Open(args[0])
 	}
 	if trace.IsRecording(o.trace) {
-		return o.replay(notes)
+		s, r, err := scenario.FromRecording(o.trace)
+		if err == nil && len(r.Troubles()) > 0 {
+			fmt.Fprint(notes, r.String())
+		}
+		return s, err
 	}
 	opts := trace.Options{
 		PacketSize: o.size, LineRate: o.lineRate * 1e9,
@@ -243,21 +246,9 @@ func (o *simOptions) base(args []string, m *progress, notes io.Writer) (*scenari
 	}
 	m.end()
 	if len(set.Report.Troubles()) > 0 {
-		_, _ = fmt.Fprint(notes, set.Report.String())
+		fmt.Fprint(notes, set.Report.String())
 	}
 	return scenario.FromTrace(o.trace, set, o.vfs), nil
-}
-
-// replay returns the scenario for a recording.
-func (o *simOptions) replay(notes io.Writer) (*scenario.Scenario, error) {
-	s, r, err := scenario.FromRecording(o.trace)
-	if err != nil {
-		return nil, err
-	}
-	if len(r.Troubles()) > 0 {
-		_, _ = fmt.Fprint(notes, r.String())
-	}
-	return s, nil
 }
 
 // write prints the result and writes the requested files.
@@ -360,7 +351,7 @@ func (p *progress) text(s string) {
 	}
 	p.last, p.drawn = time.Now(), true
 	s = printable(s)
-	_, _ = fmt.Fprintf(p.w, "\r%s%s", s, strings.Repeat(" ", max(0, 60-len(s))))
+	fmt.Fprintf(p.w, "\r%s%s", s, strings.Repeat(" ", max(0, 60-len(s))))
 }
 
 // end erases the line.
@@ -368,7 +359,7 @@ func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.drawn {
-		_, _ = fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", 60))
+		fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", 60))
 		p.drawn = false
 	}
 }

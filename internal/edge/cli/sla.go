@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,12 +25,12 @@ first rule of sluice.yaml, and that before the class. sluice bw shows what becom
 		Example: "sluice sla\nsluice sla set db-1 --guarantee 2Gbit --for 1h\nsluice sla clear db-1",
 		Args:    cobra.ArbitraryArgs,
 	}
-	o := outputFlag(c)
+	list := printing(a, c, a.slas, printSLAs).RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return subcommandWanted(c, args)
 		}
-		return a.showSLAs(c.Context(), o, nil)
+		return list(c, args)
 	}
 	c.AddCommand(a.slaShowCommand(), a.slaSetCommand(), a.slaClearCommand())
 	return c
@@ -42,51 +43,49 @@ func (a *app) slaShowCommand() *cobra.Command {
 		Example: "sluice sla show db-1\nsluice sla show -o json | jq '.[] | select(.guarantee.bits_per_second > 0)'",
 		Args:    atMostOneVM, ValidArgsFunction: a.completeVM,
 	}
-	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, args []string) error { return a.showSLAs(c.Context(), o, args) }
-	return c
-}
-
-func (a *app) showSLAs(ctx context.Context, o *output, args []string) error {
-	list, err := a.client().SLAs(ctx)
-	if err != nil {
-		return err
-	}
-	if len(args) > 0 {
-		e, err := a.client().Explain(ctx, args[0]) // resolves names and UUIDs, and suggests similar names
-		if err != nil {
-			return err
+	return printing(a, c, a.slas, func(w io.Writer, list []api.NICSLA) {
+		printSLAs(w, list)
+		if c.Flags().NArg() > 0 {
+			printSetSLAs(w, list)
 		}
-		list = slices.DeleteFunc(list, func(s api.NICSLA) bool { return s.ID != e.VM.ID })
-	}
-	return show(a.std.Out, o, list, func(w io.Writer, list []api.NICSLA) { printSLAs(w, list, len(args) > 0) })
+	})
 }
 
-func printSLAs(w io.Writer, list []api.NICSLA, one bool) {
+// slas returns the SLAs of all VMs, or of one.
+func (a *app) slas(ctx context.Context, args []string) ([]api.NICSLA, error) {
+	list, err := a.client().SLAs(ctx)
+	if err != nil || len(args) == 0 {
+		return list, err
+	}
+	e, err := a.client().Explain(ctx, args[0]) // resolves names and UUIDs, and suggests similar names
+	return slices.DeleteFunc(list, func(s api.NICSLA) bool { return s.ID != e.VM.ID }), err
+}
+
+func printSLAs(w io.Writer, list []api.NICSLA) {
 	var rows [][]string
-	var set []*api.Override
 	for i := range list {
 		s := &list[i]
 		guarantee := rateText(s.Guarantee)
 		if s.Promised != s.Guarantee {
-			guarantee += " (" + orElse(rateText(s.Promised), "nothing") + " of it kept)"
+			guarantee += " (" + cmp.Or(rateText(s.Promised), "nothing") + " of it kept)"
 		}
 		rows = append(rows, []string{
-			s.VM, s.NIC, guarantee, rateText(s.Limit), rateText(s.Receive), fmt.Sprintf("%g", s.Weight), s.Class,
-			s.Source,
+			s.VM, s.NIC, guarantee, rateText(s.Limit), rateText(s.Receive), fmt.Sprintf("%g", s.Weight), s.Class, s.Source,
 		})
-		for _, o := range s.Overrides {
-			if !slices.ContainsFunc(set, func(p *api.Override) bool { return p.NIC == o.NIC }) {
-				set = append(set, o)
-			}
-		}
 	}
 	table(w, "VM NIC GUARANTEE LIMIT RECEIVE WEIGHT CLASS SOURCE", rows)
-	if !one {
-		return
-	}
-	for _, o := range set {
-		_, _ = fmt.Fprintf(w, "set at run time: %s;%s\n", printable(slaText(o)), overrideText(o))
+}
+
+// printSetSLAs prints what was set at run time for the NICs of a VM, each setting once.
+func printSetSLAs(w io.Writer, list []api.NICSLA) {
+	printed := map[string]bool{} // by pattern of NICs
+	for i := range list {
+		for _, o := range list[i].Overrides {
+			if !printed[o.NIC] {
+				fmt.Fprintf(w, "set at run time: %s;%s\n", printable(slaText(o)), overrideText(o))
+			}
+			printed[o.NIC] = true
+		}
 	}
 }
 
@@ -121,7 +120,7 @@ a VF cannot keep, the VM has no VF.`,
 		Example: "sluice sla set db-1 --guarantee 2Gbit --for 1h --reason 'nightly copy'\nsluice sla set web-1 --nic ua-net1 --limit '1Gbit 100kpps' --receive 2Gbit\nsluice sla set db-1 --class gold --weight 4 --until 06:00",
 		Args:    oneVM, ValidArgsFunction: a.completeVM,
 	}
-	o, f := outputFlag(c), newOverrideFlags(c)
+	f := newOverrideFlags(c)
 	var r api.Request
 	s := &api.SLA{}
 	c.Flags().StringVar(&s.Guarantee, "guarantee", "", "what it may always send, as a `rate` such as 2Gbit or '2Gbit 50kpps'")
@@ -131,20 +130,19 @@ a VF cannot keep, the VM has no VF.`,
 	c.Flags().StringVar(&s.Class, "class", "", "`name` of a class of sluice.yaml")
 	a.nicFlag(c, &r)
 	_ = c.RegisterFlagCompletionFunc("class", a.completeClass)
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return printing(a, c, func(ctx context.Context, args []string) (none api.Result, err error) {
 		if c.Flags().Changed("weight") && !(s.Weight > 0) {
-			return usage(c, errors.New("--weight must be a number from 0.001 to 1000; sluice sla clear takes back what was set"))
+			return none, usage(c, errors.New("--weight must be a number from 0.001 to 1000; sluice sla clear takes back what was set"))
 		}
 		if *s == (api.SLA{}) {
-			return usage(c, errors.New("nothing is set: give --guarantee, --limit, --receive, --weight or --class"))
+			return none, usage(c, errors.New("nothing is set: give --guarantee, --limit, --receive, --weight or --class"))
 		}
 		r.VM, r.SLA = args[0], s
 		if err := f.fill(c, &r, time.Now()); err != nil {
-			return err
+			return none, err
 		}
-		return a.do(c.Context(), o, api.VerbSetSLA, r)
-	}
-	return c
+		return a.client().Do(ctx, api.VerbSetSLA, r)
+	}, printResult)
 }
 
 func (a *app) slaClearCommand() *cobra.Command {
@@ -155,40 +153,16 @@ what was set with the same --nic is taken back.`,
 		Example: "sluice sla clear db-1\nsluice sla clear web-1 --nic ua-net1",
 		Args:    oneVM, ValidArgsFunction: a.completeOverridden(true),
 	}
-	o := outputFlag(c)
 	var r api.Request
 	a.nicFlag(c, &r)
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return printing(a, c, func(ctx context.Context, args []string) (api.Result, error) {
 		r.VM = args[0]
-		return a.do(c.Context(), o, api.VerbClearSLA, r)
-	}
-	return c
+		return a.client().Do(ctx, api.VerbClearSLA, r)
+	}, printResult)
 }
 
 // nicFlag adds --nic.
 func (a *app) nicFlag(c *cobra.Command, r *api.Request) {
 	c.Flags().StringVar(&r.NIC, "nic", "", "its NICs with this alias, MAC or network, a `pattern` as in the shell; otherwise each NIC")
 	_ = c.RegisterFlagCompletionFunc("nic", a.completeNIC)
-}
-
-// completeClass completes the classes in use.
-func (a *app) completeClass(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completeSLA(c, func(s *api.NICSLA) string { return s.Class })
-}
-
-// completeSLA completes one word of each SLA, if a daemon answers in time.
-func (a *app) completeSLA(c *cobra.Command, word func(*api.NICSLA) string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-	defer cancel()
-	list, err := a.client().SLAs(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var words []string
-	for i := range list {
-		if w := word(&list[i]); w != "" && !slices.Contains(words, w) {
-			words = append(words, w)
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
 }

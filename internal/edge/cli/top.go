@@ -54,7 +54,7 @@ func (s clientSource) Look(ctx context.Context, after uint64) (*top.Data, error)
 		return nil, err
 	}
 	doctor, err := s.Doctor(ctx)
-	d.Subjects, d.Troubles = troublesText(doctor)
+	d.Subjects, d.Problems = problemLines(doctor)
 	return d, err
 }
 
@@ -69,8 +69,8 @@ func (s clientSource) Explain(ctx context.Context, vm string) ([]string, error) 
 	return textLines(&b), nil
 }
 
-// troublesText returns doctor's output, and the subjects of all problems that are not just information.
-func troublesText(d api.Doctor) (subjects, text []string) {
+// problemLines returns doctor's output, and the subjects of all problems that are not just information.
+func problemLines(d api.Doctor) (subjects, text []string) {
 	seen := map[string]bool{}
 	for _, p := range d.Problems {
 		if name := subject(p.Subject); !p.Info && !seen[name] {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,11 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
+	"sluice/internal/edge/client"
 )
 
 func (a *app) vpfCommand() *cobra.Command {
@@ -28,12 +29,12 @@ on. docs/virtual-pf.md leads from here to two pods with a virtual VF each.`,
 		Example: "sluice vpf define node-1 --vfs 4 --network br0\nsluice vpf\nsluice vpf set node-1 --vf 0 --vlan 10 --limit 1Gbit",
 		Args:    cobra.ArbitraryArgs,
 	}
-	o := outputFlag(c)
+	list := answering(a, c, (*client.Client).VirtualPFs, printVPFs).RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return subcommandWanted(c, args)
 		}
-		return a.listVPFs(c.Context(), o)
+		return list(c, args)
 	}
 	c.AddCommand(a.vpfListCommand(), a.vpfShowCommand(), a.vpfDefineCommand(), a.vpfUndefineCommand(), a.vpfSetCommand())
 	return c
@@ -46,22 +47,12 @@ func (a *app) vpfListCommand() *cobra.Command {
 		Example: "sluice vpf list\nsluice vpf list -o json | jq '.[] | select(.problems != [])'",
 		Args:    noArgs,
 	}
-	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error { return a.listVPFs(c.Context(), o) }
-	return c
-}
-
-func (a *app) listVPFs(ctx context.Context, o *output) error {
-	list, err := a.client().VirtualPFs(ctx)
-	if err != nil {
-		return err
-	}
-	return show(a.std.Out, o, list, printVPFs)
+	return answering(a, c, (*client.Client).VirtualPFs, printVPFs)
 }
 
 func printVPFs(w io.Writer, list []api.VirtualPF) {
 	if len(list) == 0 {
-		_, _ = fmt.Fprintln(w, "No VM has a virtual PF. See: sluice help vpf define")
+		fmt.Fprintln(w, "No VM has a virtual PF. See: sluice help vpf define")
 		return
 	}
 	var rows [][]string
@@ -80,7 +71,7 @@ func printVPFs(w io.Writer, list []api.VirtualPF) {
 		}
 		state := "running"
 		if !p.Running {
-			state = orElse(p.Why, "is off")
+			state = cmp.Or(p.Why, "is off")
 		}
 		if problems > 0 {
 			state += fmt.Sprintf("; problems: %d", problems)
@@ -104,15 +95,7 @@ and the problems found, with what to do.`,
 		Example: "sluice vpf show node-1\nsluice vpf show node-1 vpf1 -o json",
 		Args:    vmAndName, ValidArgsFunction: a.completeVPF,
 	}
-	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		found, err := a.findVPFs(c.Context(), args)
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, found, printVPF)
-	}
-	return c
+	return printing(a, c, a.findVPFs, printVPF)
 }
 
 // findVPFs returns the virtual PFs of a VM (name or UUID), or the one with the given name.
@@ -138,12 +121,12 @@ func printVPF(w io.Writer, list []api.VirtualPF) {
 	for i := range list {
 		p := &list[i]
 		if i > 0 {
-			_, _ = fmt.Fprintln(w)
+			fmt.Fprintln(w)
 		}
-		_, _ = fmt.Fprintf(w, "%s of %s: %s over %s on %s\n", printable(p.Name), printable(p.VM), printable(p.Model), printable(p.Backend),
+		fmt.Fprintf(w, "%s of %s: %s over %s on %s\n", printable(p.Name), printable(p.VM), printable(p.Model), printable(p.Backend),
 			printable(p.Network))
 		if !p.Running {
-			_, _ = fmt.Fprintf(w, "not there now: %s\n", printable(orElse(p.Why, "its VM is off")))
+			fmt.Fprintf(w, "not there now: %s\n", printable(cmp.Or(p.Why, "its VM is off")))
 		}
 		var rows [][]string
 		for k := range p.Functions {
@@ -160,13 +143,13 @@ func printVPFProblems(w io.Writer, p *api.VirtualPF) {
 		f := &p.Functions[k]
 		problems = append(problems, f.Problems...)
 		if f.Why != "" {
-			_, _ = fmt.Fprintf(w, "%s: link down: %s\n", functionName(f), printable(f.Why))
+			fmt.Fprintf(w, "%s: link down: %s\n", functionName(f), printable(f.Why))
 		}
 	}
 	for _, q := range problems {
-		_, _ = fmt.Fprintf(w, "%s: %s\n", printable(q.Subject), printable(q.Text))
+		fmt.Fprintf(w, "%s: %s\n", printable(q.Subject), printable(q.Text))
 		if q.Remedy != "" {
-			_, _ = fmt.Fprintf(w, "    %s\n", printable(q.Remedy))
+			fmt.Fprintf(w, "    %s\n", printable(q.Remedy))
 		}
 	}
 }
@@ -232,7 +215,6 @@ all of its VFs share one tap, at which they are told apart by MAC and VLAN.`,
 		Example: "sluice vpf define node-1 --vfs 4 --network br0\nsluice vpf define node-1 --name storage --vfs 2 --network br1 --model igb\nsluice vpf define node-2 --vfs 16 --ari --network br0",
 		Args:    oneVM, ValidArgsFunction: a.completeVM,
 	}
-	o := outputFlag(c)
 	var b api.DefineVPF
 	c.Flags().IntVar(&b.VFs, "vfs", 0, "`number` of virtual VFs: up to 7, or more with --ari")
 	c.Flags().StringVar(&b.Network, "network", "", "`bridge` that its taps are to be ports of; with --backend vdpa what makes its devices, such as pci/0000:03:00.*")
@@ -243,25 +225,19 @@ all of its VFs share one tap, at which they are told apart by MAC and VLAN.`,
 	c.Flags().BoolVar(&b.NoChannel, "no-channel", false, "let the guest ask for nothing: each VF's link is up as soon as its policy stands")
 	_ = c.RegisterFlagCompletionFunc("model", cobra.FixedCompletions([]string{"virtio", "igb"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"tap", "vdpa"}, cobra.ShellCompDirectiveNoFileComp))
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return printing(a, c, func(ctx context.Context, args []string) (p api.VirtualPF, err error) {
 		switch {
 		case b.VFs < 1:
-			return usage(c, errors.New("say how many VFs it is to have: --vfs 4"))
+			return p, usage(c, errors.New("say how many VFs it is to have: --vfs 4"))
 		case b.Network == "" && b.Backend == "tap":
-			return usage(c, errors.New("name the bridge that its taps are to be ports of: --network br0 (with --backend vdpa what makes its devices: see vdpa mgmtdev show)"))
+			return p, usage(c, errors.New("name the bridge that its taps are to be ports of: --network br0 (with --backend vdpa what makes its devices: see vdpa mgmtdev show)"))
 		}
 		b.VM = args[0]
-		p, err := a.client().DefineVPF(c.Context(), b)
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, p, func(w io.Writer, p api.VirtualPF) {
-			_, _ = fmt.Fprintf(w, "%s has the virtual PF %s (MAC %s) with %d VFs from its next start on\n", printable(p.VM), printable(p.Name),
-				p.MAC, b.VFs)
-			_, _ = fmt.Fprintf(w, "start it (virsh start %s), and see sluice vpf show %[1]s\n", printable(p.VM))
-		})
-	}
-	return c
+		return a.client().DefineVPF(ctx, b)
+	}, func(w io.Writer, p api.VirtualPF) {
+		fmt.Fprintf(w, "%s has the virtual PF %s (MAC %s) with %d VFs from its next start on\n", printable(p.VM), printable(p.Name), p.MAC, b.VFs)
+		fmt.Fprintf(w, "start it (virsh start %s), and see sluice vpf show %[1]s\n", printable(p.VM))
+	})
 }
 
 func (a *app) vpfUndefineCommand() *cobra.Command {
@@ -271,19 +247,9 @@ func (a *app) vpfUndefineCommand() *cobra.Command {
 		Example: "sluice vpf undefine node-1\nsluice vpf undefine node-1 storage",
 		Args:    vmAndName, ValidArgsFunction: a.completeVPF,
 	}
-	o := outputFlag(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		b := api.UndefineVPF{VM: args[0]}
-		if len(args) > 1 {
-			b.Name = args[1]
-		}
-		r, err := a.client().UndefineVPF(c.Context(), b)
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, r, printResult)
-	}
-	return c
+	return printing(a, c, func(ctx context.Context, args []string) (api.Result, error) {
+		return a.client().UndefineVPF(ctx, api.UndefineVPF{VM: args[0], Name: strings.Join(args[1:], "")})
+	}, printResult)
 }
 
 // vmAndName accepts a VM and optionally the name of one of its virtual PFs.
@@ -299,24 +265,13 @@ func vmAndName(c *cobra.Command, args []string) error {
 
 // completeVPF completes VMs that have a virtual PF, and then the names of their virtual PFs, if a daemon answers in time.
 func (a *app) completeVPF(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-	defer cancel()
-	list, err := a.client().VirtualPFs(ctx)
-	var words []string
-	for i := range list {
-		p := &list[i]
-		word := p.VM
+	return complete(a, c, (*client.Client).VirtualPFs, func(p *api.VirtualPF) []string {
 		switch {
-		case err != nil || len(args) > 1:
-			continue
+		case len(args) == 0:
+			return []string{p.VM}
 		case len(args) == 1 && (p.VM == args[0] || p.ID == args[0]):
-			word = p.Name
-		case len(args) == 1:
-			continue
+			return []string{p.Name}
 		}
-		if w := word; !slices.Contains(words, w) {
-			words = append(words, w)
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+		return nil
+	})
 }

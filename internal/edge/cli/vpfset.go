@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,27 +24,18 @@ Rates are a part of what the whole virtual PF has by its VM's SLA (sluice sla): 
 		Example: "sluice vpf set node-1 --vf 0 --vf 1 --vlan 10\nsluice vpf set node-1 --vf 2 --trunk 20-29,40 --spoof-check=false\nsluice vpf set node-1 --limit '1Gbit 100kpps' --isolated --check-arp --address 10.0.0.5",
 		Args:    vmAndName, ValidArgsFunction: a.completeVPF,
 	}
-	o := outputFlag(c)
 	f := newPortFlags(c.Flags())
 	_ = c.RegisterFlagCompletionFunc("vf", completeList(a.completeVF))
 	_ = c.RegisterFlagCompletionFunc("mac", nothingToOffer)
 	_ = c.RegisterFlagCompletionFunc("address", nothingToOffer)
 	_ = c.RegisterFlagCompletionFunc("link", cobra.FixedCompletions([]string{"auto", "up", "down"}, cobra.ShellCompDirectiveNoFileComp))
-	c.RunE = func(c *cobra.Command, args []string) error {
-		b := api.SetVPF{VM: args[0], VFs: f.vfs, Set: f.change(c.Flags())}
+	return printing(a, c, func(ctx context.Context, args []string) (r api.Result, err error) {
+		b := api.SetVPF{VM: args[0], Name: strings.Join(args[1:], ""), VFs: f.vfs, Set: f.change(c.Flags())}
 		if b.Set == (api.PortChange{}) {
-			return usage(c, errors.New("nothing is set: give --vlan, --limit or another setting"))
+			return r, usage(c, errors.New("nothing is set: give --vlan, --limit or another setting"))
 		}
-		if len(args) > 1 {
-			b.Name = args[1]
-		}
-		r, err := a.client().SetVPF(c.Context(), b)
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, r, printResult)
-	}
-	return c
+		return a.client().SetVPF(ctx, b)
+	}, printResult)
 }
 
 // portFlags are the settings of a virtual VF on a command line.

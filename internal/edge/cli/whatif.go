@@ -75,14 +75,14 @@ func (a *app) askWhatIf(c *cobra.Command) (api.WhatIf, error) {
 		case <-c.Context().Done():
 			return w, c.Context().Err()
 		case <-slow:
-			_, _ = fmt.Fprintln(a.std.Err, "It is being worked out by another process of the daemon, which may take a minute.")
+			fmt.Fprintln(a.std.Err, "It is being worked out by another process of the daemon, which may take a minute.")
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
 func printWhatIf(out io.Writer, w api.WhatIf) {
-	_, _ = fmt.Fprintf(out, "From %s to %s; the policy now is %s.\n\n", w.From.Local().Format(time.TimeOnly),
+	fmt.Fprintf(out, "From %s to %s; the policy now is %s.\n\n", w.From.Local().Format(time.TimeOnly),
 		w.To.Local().Format(time.TimeOnly), w.Current)
 	var rows [][]string
 	for _, p := range w.Policies {

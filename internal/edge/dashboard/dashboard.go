@@ -188,5 +188,5 @@ func foreign(r *http.Request) bool {
 func refuse(w http.ResponseWriter, status int, text, remedy string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "%s\n%s\n", text, remedy) // the client may have disconnected
+	fmt.Fprintf(w, "%s\n%s\n", text, remedy) // the client may have disconnected
 }

@@ -24,19 +24,19 @@ func (s *state) draw(c *canvas) {
 			lines = []string{"..."}
 		}
 		s.text(c, y, body, lines)
-	case pageTroubles:
-		s.text(c, y, body, s.troubles())
+	case pageProblems:
+		s.text(c, y, body, s.problems())
 	case pageHelp:
 		s.text(c, y, body, help)
 	}
 	s.foot(c, c.rows-1)
 }
 
-func (s *state) troubles() []string {
-	if len(s.data.Troubles) == 0 {
+func (s *state) problems() []string {
+	if len(s.data.Problems) == 0 {
 		return []string{"No problems found."}
 	}
-	return s.data.Troubles
+	return s.data.Problems
 }
 
 // head draws the overview of the host and returns the line below it.
@@ -291,7 +291,7 @@ func (s *state) text(c *canvas, y, end int, lines []string) {
 	s.height = max(0, end-y-1)
 	s.last = max(0, len(all)-s.height)
 	s.scroll = min(s.scroll, s.last)
-	title := map[page]string{pageVM: s.name(s.vm), pageTroubles: "What stands in the way, and what to do", pageHelp: "Keys"}[s.page]
+	title := map[page]string{pageVM: s.name(s.vm), pageProblems: "What stands in the way, and what to do", pageHelp: "Keys"}[s.page]
 	if s.last > 0 {
 		title += fmt.Sprintf("   lines %d to %d of %d", s.scroll+1, min(len(all), s.scroll+s.height), len(all))
 	}

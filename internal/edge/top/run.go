@@ -23,8 +23,8 @@ type Data struct {
 	Status    api.Status
 	VMs       []api.VM
 	Bandwidth api.Bandwidth
-	Subjects  []string // the subjects of the troubles, the most severe first
-	Troubles  []string // lines of text: problems and remedies
+	Subjects  []string // the subjects of the problems, the most severe first
+	Problems  []string // lines of text: problems and remedies
 }
 
 const (

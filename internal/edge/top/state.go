@@ -16,7 +16,7 @@ type page int
 const (
 	pageList page = iota
 	pageVM
-	pageTroubles
+	pageProblems
 	pageHelp
 )
 
@@ -207,7 +207,7 @@ func (s *state) letter(r rune) {
 		s.show(pageList)
 		s.typing = true
 	case 'p':
-		s.toggle(pageTroubles)
+		s.toggle(pageProblems)
 	case '?', 'h':
 		s.toggle(pageHelp)
 	}

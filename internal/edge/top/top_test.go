@@ -97,7 +97,7 @@ func sample() *Data {
 	v := edgetest.View()
 	d := &Data{
 		Status: answer.Summary(v, "1.2.3", 2), VMs: answer.VMs(v), Bandwidth: answer.Bandwidth(v),
-		Subjects: []string{"burst", "pf1"}, Troubles: []string{"burst: attach failed", "    -> add a port"},
+		Subjects: []string{"burst", "pf1"}, Problems: []string{"burst: attach failed", "    -> add a port"},
 	}
 	return d
 }

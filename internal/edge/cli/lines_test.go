@@ -49,23 +49,20 @@ func TestLivePlainTellsEachThingOnce(t *testing.T) {
 	snap3.Time = snap.Time.Add(58 * time.Second)
 	third.Snapshot = &snap3
 
-	views := make(chan *model.View, 3)
-	views <- first
-	views <- &second
-	views <- &third
-	close(views)
 	var b bytes.Buffer
-	Live(&b, "a simulated host", views)
-	want := `a simulated host
-12:00:00 decide db holds a VF: pinned
+	var l liveLines
+	for _, v := range []*model.View{first, &second, &third} {
+		l.print(&b, v)
+	}
+	want := `12:00:00 decide db holds a VF: pinned
 12:00:00 decide router holds a VF: its VF was attached by somebody else
 12:00:00 decide web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 500k packets/s, price 110k packets/s, runner-up web-10
 12:00:00 decide web-10 holds a VF: activity ranks it 2 of the 2 that get one, score 160k packets/s
 11:59:00 plug   burst pf0/2 failed: attach burst pf0/2: no free PCIe root port
-11:59:52 unplug batch-1 pf0/2 done in 1s
+11:59:52 unplug batch-1 pf0/2 in 1s
 12:00:00 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 1 under way
 12:00:03 decide web-2 stays on virtio: activity ranks it 3, and there are 2 VFs to assign, score 10 packets/s
-12:00:03 plug   web-10 pf0/2 done in 5s
+12:00:03 plug   web-10 pf0/2 in 5s
 12:01:01 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 0 under way
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
@@ -115,8 +112,8 @@ func TestLikeRepairsShareALine(t *testing.T) {
 	}
 	have := (&liveLines{}).moves(v)
 	want := []string{
-		clock(edgetest.Now) + " repair vm0 add-self done in 0s, and 2 more like it",
-		clock(edgetest.Now) + " repair vm2 clear-vf done in 0s",
+		clock(edgetest.Now) + " repair vm0 add-self in 0s, and 2 more like it",
+		clock(edgetest.Now) + " repair vm2 clear-vf in 0s",
 		clock(edgetest.Now) + " repair vm3 add-self failed: no room",
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
@@ -130,8 +127,9 @@ func TestRepairsSayWhatTheyDo(t *testing.T) {
 		Kind: model.MoveRepair, VM: edgetest.ID(1), VMName: "web-1", VF: model.NoVF,
 		Steps: []model.Step{{Kind: model.StepAddSelf}},
 	}, Started: edgetest.Now, Ended: edgetest.Now}
-	if have, want := finished(&m), clock(edgetest.Now)+" repair web-1 add-self done in 0s"; have != want {
-		t.Errorf("have %s, want %s", have, want)
+	lines := (&liveLines{}).moves(&model.View{Recent: []model.MoveStatus{m}})
+	if diff := cmp.Diff([]string{clock(edgetest.Now) + " repair web-1 add-self in 0s"}, lines); diff != "" {
+		t.Error(diff)
 	}
 	r := api.MoveReport{Kind: api.MoveRepair, VF: "pf0/2", Steps: []string{"clear-vf vf pf0/2"}, Started: edgetest.Now, Ended: edgetest.Now}
 	if have, want := moveLine(r), clock(edgetest.Now)+" repair - clear-vf pf0/2 in 0s"; have != want {
