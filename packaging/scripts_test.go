@@ -79,7 +79,7 @@ func TestRemovalRestoresQualify(t *testing.T) {
 			if log, _ := os.ReadFile(r.root + "/log"); string(log) != "systemctl\nsluice qualify --restore\n" {
 				t.Errorf("%s, %s: the removal ran %q", name, word, log)
 			}
-			if left := strings.Contains(said, "NOT PUT BACK: VFs that "+r.journal); left == c.back {
+			if left := strings.Contains(said, "NOT RESTORED: VFs that "+r.journal); left == c.back {
 				t.Errorf("%s, %s: the removal says %q", name, word, said)
 			}
 			said = r.run(t, "sluice-postrm", "purge")

@@ -108,7 +108,7 @@ func TestLiftLimits(t *testing.T) {
 			"    -> the next start of sluiced lifts it in enforce mode, or now: sluiced --lift-limits\n",
 		"and its SLA asks for a limit of 500Mbit [left-limit]\n",
 		"tx any of 500Mbit, rx any of 2Gbit\ntaps: 1\n0\n",
-		"Nothing leaked, nothing set wrongly.\n",
+		"No leftover or wrong settings.\n",
 		"\ntaps: 0\n",
 	} {
 		if len(parts) < i+2 || !strings.Contains(parts[i+1], want) {

@@ -112,8 +112,9 @@ func (d *demo) run(ctx context.Context) error {
 	tick := time.NewTicker(frameTime)
 	defer tick.Stop()
 	for d.o.For == 0 || world.Now.Sub(begin) < d.o.For {
-		if err := d.engine.Run(ctx, world.Now.Add(time.Duration(float64(frameTime)*d.o.Speed))); err != nil {
-			return ignoreEnd(err)
+		err := d.engine.Run(ctx, world.Now.Add(time.Duration(float64(frameTime)*d.o.Speed)))
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -124,11 +125,4 @@ func (d *demo) run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func ignoreEnd(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
 }

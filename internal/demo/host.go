@@ -150,7 +150,8 @@ func (h *host) misfits() {
 	h.vms[7].NoDriver = true  // batch-01
 }
 
-var errPlug = errors.New("internal error: unable to execute QEMU command 'device_add': vfio 0000:42:10.3: failed to open /dev/vfio/87: Device or resource busy")
+var errPlug = errors.New("internal error: unable to execute QEMU command 'device_add': " +
+	"vfio 0000:42:10.3: failed to open /dev/vfio/87: Device or resource busy")
 
 // repeat sets up the recurring troubles.
 func (h *host) repeat() {

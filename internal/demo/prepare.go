@@ -32,7 +32,7 @@ func (p *preparer) Prepare(ctx context.Context, r api.Prepare) ([]api.Prepared, 
 		}
 	})
 	if err == nil && len(list) == 0 && !r.All {
-		err = &api.Error{Text: fmt.Sprintf("there is no VM %q", r.VM), Remedy: "see which VMs there are: sluice vms"}
+		err = &api.Error{Text: fmt.Sprintf("there is no VM %q", r.VM), Remedy: "list the VMs: sluice vms"}
 	}
 	return list, err
 }
@@ -52,7 +52,7 @@ func (p *preparer) one(vm *sim.VM, r *api.Prepare) api.Prepared {
 	if change == (lacks{}) {
 		return out
 	}
-	out.Effect = "at once: a simulated VM has no XML to show, and need not be started anew"
+	out.Effect = "at once: a simulated VM has no XML to show and needs no restart"
 	if r.DryRun {
 		return out
 	}

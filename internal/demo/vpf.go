@@ -68,7 +68,7 @@ func (l virtualPFs) List(context.Context) ([]model.VirtualPFStatus, error) {
 }
 
 var errFixed = &api.Error{
-	Text:   "the virtual PFs of the simulated host stay as they are",
+	Text:   "the virtual PFs of the simulated host cannot be changed",
 	Remedy: "use a daemon on a real host: docs/virtual-pf.md",
 }
 

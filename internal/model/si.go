@@ -12,6 +12,9 @@ func SI(x float64) string { return SIDigits(x, 3) }
 // Bits prints bits, or bits per second, rounded for display: 1.5e9 is "1.5Gbit". Rate.String is exact.
 func Bits(x float64) string { return SI(x) + "bit" }
 
+// PPS prints packets per second, rounded for display: 2e5 is "200kpps".
+func PPS(x float64) string { return SI(x) + "pps" }
+
 // SIDigits is SI with a given number of significant digits, at most digits-1 of them after the decimal point.
 func SIDigits(x float64, digits int) string {
 	half := 0.5 / math.Pow10(digits-1) // half a unit of the last digit, for numbers from 1 to 10

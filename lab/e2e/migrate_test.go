@@ -86,7 +86,7 @@ func (r *twoHosts) sound() {
 	for _, host := range []string{"a", "b"} {
 		r.eventually(time.Minute, "fsck finds nothing on "+host, func() error {
 			out, err := r.Run(r.ctx, on(host)+"sluice fsck")
-			if err == nil && !strings.Contains(out, "Nothing leaked") {
+			if err == nil && !strings.Contains(out, "No leftover or wrong settings") {
 				err = fmt.Errorf("%s", out)
 			}
 			return err

@@ -95,7 +95,7 @@ func (r *rig) text() {
 	r.t.Log("\n" + text)
 	for _, want := range []string{
 		"emulated by QEMU", "4 moves of vm2 lost", "BOOST", "the whole move to a VF", "hot-plug into the VM",
-		"All is as it was",
+		"Everything has been restored",
 	} {
 		if !strings.Contains(text, want) {
 			r.t.Errorf("the report lacks %q", want)

@@ -2,7 +2,6 @@ package bandwidth
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -149,12 +148,4 @@ func (n *nic) whyNot(s *limitState) string {
 }
 
 // bits formats a rate.
-func bits(b float64) string {
-	switch {
-	case b >= 1e9:
-		return fmt.Sprintf("%.3g Gbit/s", b/1e9)
-	case b >= 1e6:
-		return fmt.Sprintf("%.3g Mbit/s", b/1e6)
-	}
-	return fmt.Sprintf("%.3g kbit/s", math.Max(b, 0)/1e3)
-}
+func bits(b float64) string { return model.Bits(max(b, 0)) + "/s" }

@@ -15,30 +15,31 @@ import (
 
 func (a *app) bwCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "bw [VM]", Short: "who is guaranteed, limited, allowed and sends what, and why",
+		Use: "bw [VM]", Short: "bandwidth of each NIC: guarantee, limit, current allowance and use, with reasons",
 		Long: `Lists the links and then every NIC of the running VMs, with
 
-    GUARANTEE  what it may always send
-    LIMIT      what it never sends more than
-    ALLOWED    what it may send at the moment; all: it is not limited
-    SENDS      what it sends; ?: nobody can count that
-    SHORT      what it lacks of its guarantee while it asks for it, and for how long
-    HELD-BY    what limits it: max_tx_rate or guest-htb on a VF, htb or police on virtio;
-               with ! behind one that does not hold
-    REASON     why it is allowed that; docs/sla.md explains each
+    GUARANTEE  the rate it can always send at
+    LIMIT      the rate that it may never exceed
+    ALLOWED    the rate it may send at now; all: it is not limited
+    SENDS      the rate it sends at now; ?: it cannot be measured
+    SHORT      by how much, and for how long, it has been below its guarantee although it
+               has more to send
+    HELD-BY    what enforces the limit: max_tx_rate or guest-htb on a VF, htb or police on
+               virtio; a ! follows one that does not work
+    REASON     why this rate is allowed; docs/sla.md explains each reason
 
 A virtual PF has a line for all of its functions together, vpf0, and below it one for each
-function with what it has inside: vpf0/pf, vpf0/vf0 and so on.
+function with its part of the total: vpf0/pf, vpf0/vf0 and so on.
 
-Rates are in bits a second on the wire, and in packets a second (pps) where the SLA has
-some. With a VM, its NICs only, with the reason in words and every limit. In observe mode
-ALLOWED is what would be, and nothing is limited; behind SHORT stands about what would
-be lacking in enforce mode.`,
+Rates are in bits per second on the wire, and also in packets per second (pps) where the
+SLA has a packet rate. With a VM, only its NICs are shown, with the reason as a sentence
+and every limit. In observe mode nothing is limited: ALLOWED is the rate that would be
+allowed, and SHORT also says how much would be missing in enforce mode.`,
 		Example: "sluice bw\nsluice bw db-1\nsluice bw --watch\nsluice bw -o json | jq '.nics[] | select(.short_bits_per_second > 0)'",
 		Args:    atMostOneVM, ValidArgsFunction: a.completeVM,
 	}
 	o := outputFlag(c)
-	watch := c.Flags().Bool("watch", false, "show it again whenever there is news, until interrupted")
+	watch := c.Flags().Bool("watch", false, "print again after every change, until interrupted")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if *watch {
 			return a.watchBandwidth(c.Context(), o, args)
@@ -79,8 +80,8 @@ func (a *app) bandwidth(ctx context.Context, args []string) (api.Bandwidth, erro
 	}
 	if b.NICs, b.VirtualPFs = e.Shares, e.VirtualPFs; len(b.NICs) == 0 {
 		return b, &api.Error{
-			Text:   fmt.Sprintf("%s has no NIC that is counted", e.VM.Name),
-			Remedy: "it must run, and have been seen for a period: `sluice explain " + e.VM.Name + "`",
+			Text:   fmt.Sprintf("the traffic of %s is not measured", e.VM.Name),
+			Remedy: "the VM must be running and have been observed for one period; see `sluice explain " + e.VM.Name + "`",
 		}
 	}
 	return b, nil
@@ -159,15 +160,15 @@ func shareLines(n *api.NICShare) []string {
 	if n.Source != "" {
 		list = append(list, put("set by", n.Source))
 	}
-	list = append(list, put("allowed", cmp.Or(rateText(n.Allowed), "all there is")), put("sends", sentText(n)))
+	list = append(list, put("allowed", cmp.Or(rateText(n.Allowed), "not limited")), put("sends", sentText(n)))
 	if n.Promised != n.Guarantee {
-		list = append(list, put("promised", cmp.Or(rateText(n.Promised), "nothing")+" of it: more is promised than there is"))
+		list = append(list, put("promised", cmp.Or(rateText(n.Promised), "nothing")+" of its guarantee: the guarantees exceed the capacity"))
 	}
 	if n.Receive != (api.Rate{}) {
 		list = append(list, put("receives", fmt.Sprintf("%s, at most %s", model.Bits(n.Received.Bits), rateText(n.Receive))))
 	}
 	if n.Dropped != (api.Dropped{}) {
-		list = append(list, put("dropped", fmt.Sprintf("%d packets that it sent and %d for it, above a limit of its tap", n.Dropped.Tx,
+		list = append(list, put("dropped", fmt.Sprintf("%d packets from the VM and %d packets to it, above a limit of its tap", n.Dropped.Tx,
 			n.Dropped.Rx)))
 	}
 	if n.Short > 0 {
@@ -190,12 +191,12 @@ func enforcedText(e api.EnforcedLimit) string {
 	switch {
 	case contract == "" || contract == rate:
 	case rate == "":
-		s += ", also when the daemon has stopped"
+		s += ", also while the daemon is stopped"
 	default:
-		s += fmt.Sprintf("; %s when the daemon has stopped", contract)
+		s += fmt.Sprintf("; %s while the daemon is stopped", contract)
 	}
 	if e.Error != "" {
-		s += "; does not hold: " + e.Error
+		s += "; does not work: " + e.Error
 	}
 	return s
 }
@@ -204,10 +205,10 @@ func linkText(l api.Link) string {
 	s := fmt.Sprintf("%s: sends %s of %s, %s guaranteed", printable(l.PF), model.Bits(l.Sent), model.Bits(l.Capacity),
 		cmp.Or(rateText(l.Guaranteed), "nothing"))
 	if l.Speed > 0 && l.Capacity < 0.99*l.Speed {
-		s += fmt.Sprintf("; the link is %s, but is seen to carry no more", model.Bits(l.Speed))
+		s += fmt.Sprintf("; the link's speed is %s, but it has not carried more than %s", model.Bits(l.Speed), model.Bits(l.Capacity))
 	}
 	if l.Overcommitted {
-		s += "; more is promised than there is"
+		s += "; the guarantees exceed the capacity"
 	}
 	return s
 }
@@ -232,7 +233,7 @@ func sentText(n *api.NICShare) string {
 		return "?"
 	}
 	if n.Guarantee.Packets+n.Limit.Packets+n.Allowed.Packets > 0 {
-		return model.Bits(n.Sent.Bits) + " " + model.SI(n.Sent.Packets) + "pps"
+		return model.Bits(n.Sent.Bits) + " " + model.PPS(n.Sent.Packets)
 	}
 	return model.Bits(n.Sent.Bits)
 }
@@ -255,7 +256,7 @@ func rateText(r api.Rate) string {
 		list = append(list, model.Bits(r.Bits))
 	}
 	if r.Packets > 0 {
-		list = append(list, model.SI(r.Packets)+"pps")
+		list = append(list, model.PPS(r.Packets))
 	}
 	return strings.Join(list, " ")
 }
@@ -265,7 +266,7 @@ func bandwidthText(c api.ShareCounts) string {
 	if c == (api.ShareCounts{}) {
 		return ""
 	}
-	s := fmt.Sprintf("%s with a guarantee, %d of them short, %d limited at the moment (`sluice bw`)", model.Plural(c.Guaranteed, "NIC"),
+	s := fmt.Sprintf("%s with a guarantee, %d of them short, %d limited now (`sluice bw`)", model.Plural(c.Guaranteed, "NIC"),
 		c.Short, c.Limited)
 	if c.Links > 0 {
 		s += ", " + model.Plural(c.Links, "link") + " overcommitted"

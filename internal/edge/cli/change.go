@@ -37,9 +37,9 @@ type overrideFlags struct {
 
 func newOverrideFlags(c *cobra.Command) *overrideFlags {
 	f := &overrideFlags{}
-	c.Flags().StringVar(&f.reason, "reason", "", "why, as a `text` for whoever finds it later")
-	c.Flags().DurationVar(&f.span, "for", 0, "end it by itself after this `time`, such as 2h")
-	c.Flags().StringVar(&f.until, "until", "", "end it by itself at this `time`, such as 17:30 or 2026-03-01T17:30:00+01:00")
+	c.Flags().StringVar(&f.reason, "reason", "", "the reason, as a `text` that sluice overrides shows")
+	c.Flags().DurationVar(&f.span, "for", 0, "end it automatically after this `time`, such as 2h")
+	c.Flags().StringVar(&f.until, "until", "", "end it automatically at this `time`, such as 17:30 or 2026-03-01T17:30:00+01:00")
 	return f
 }
 
@@ -48,7 +48,7 @@ func (f *overrideFlags) fill(c *cobra.Command, r *api.Request, now time.Time) er
 	r.Reason, r.For = f.reason, f.span.Seconds()
 	switch {
 	case f.span != 0 && f.until != "":
-		return usage(c, errors.New("--for and --until both say when it ends; leave one out"))
+		return usage(c, errors.New("--for and --until exclude each other; leave one out"))
 	case f.span < 0 || c.Flags().Changed("for") && f.span < time.Second:
 		return usage(c, errors.New("--for must be at least 1s"))
 	case f.until == "":
@@ -96,7 +96,7 @@ func (a *app) vmCommand(verb api.Verb, c *cobra.Command) *cobra.Command {
 	}
 	wait := new(time.Duration)
 	if verb == api.VerbRelease {
-		wait = c.Flags().Duration("wait", 0, "wait up to this `time` until the VM holds no VF of Sluice's")
+		wait = c.Flags().Duration("wait", 0, "wait up to this `time` until the VM no longer holds a VF from Sluice")
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		r := api.Request{VM: args[0]}
@@ -106,7 +106,7 @@ func (a *app) vmCommand(verb api.Verb, c *cobra.Command) *cobra.Command {
 		if err := a.do(c.Context(), o, verb, r); err != nil || *wait == 0 {
 			return err
 		}
-		return a.waitUntil(c.Context(), o, *wait, printable(r.VM)+" holds no VF of Sluice's", func(ctx context.Context) (string, error) {
+		return a.waitUntil(c.Context(), o, *wait, printable(r.VM)+" holds no VF from Sluice", func(ctx context.Context) (string, error) {
 			return a.stillHeld(ctx, r.VM)
 		})
 	}
@@ -116,10 +116,10 @@ func (a *app) vmCommand(verb api.Verb, c *cobra.Command) *cobra.Command {
 func (a *app) pinCommand() *cobra.Command {
 	return a.vmCommand(api.VerbPin, &cobra.Command{
 		Use: "pin VM", Short: "always give a VM a VF (role operate)",
-		Long: `The VM gets a VF whatever the policy says, until sluice unpin or sluice release, or until
-the end given by --for or --until. That goes before sluice.yaml and outlasts a restart of
-the daemon. A VM that cannot be given a VF stays on virtio all the same; sluice explain
-says why. sluice overrides lists who pinned what, and why.`,
+		Long: `Gives the VM a VF whatever the policy decides, until sluice unpin or sluice release, or
+until the end given by --for or --until. A pin overrides sluice.yaml and survives a
+restart of the daemon. A VM that cannot have a VF stays on virtio nevertheless; sluice
+explain says why. sluice overrides lists who pinned which VM, and why.`,
 		Example: "sluice pin db-1 --for 2h --reason 'month-end run'\nsluice explain db-1",
 	})
 }
@@ -127,17 +127,19 @@ says why. sluice overrides lists who pinned what, and why.`,
 func (a *app) releaseCommand() *cobra.Command {
 	return a.vmCommand(api.VerbRelease, &cobra.Command{
 		Use: "release VM", Short: "take a VM's VF away and give it none (role operate)",
-		Long: `The VM goes back to virtio, without being cut off, and gets no VF until sluice unpin or
-sluice pin, or until the end given by --for or --until. That goes before sluice.yaml and
-outlasts a restart of the daemon.`,
-		Example: "sluice release db-1 --for 10m --wait 1m && virsh managedsave db-1\nsluice release batch-7 --until 06:00\nsluice unpin batch-7        # the policy decides again",
+		Long: `Moves the VM back to virtio without interrupting its traffic. It gets no VF until sluice
+unpin or sluice pin, or until the end given by --for or --until. A release overrides
+sluice.yaml and survives a restart of the daemon.`,
+		Example: `sluice release db-1 --for 10m --wait 1m && virsh managedsave db-1
+sluice release batch-7 --until 06:00
+sluice unpin batch-7        # the policy decides again`,
 	})
 }
 
 func (a *app) unpinCommand() *cobra.Command {
 	return a.vmCommand(api.VerbUnpin, &cobra.Command{
 		Use: "unpin VM", Short: "let the policy decide again, after pin or release (role operate)",
-		Long:    `Takes back what sluice pin or sluice release asked for this VM.`,
+		Long:    `Removes the override that sluice pin or sluice release set for this VM.`,
 		Example: "sluice unpin db-1",
 	})
 }
@@ -145,10 +147,10 @@ func (a *app) unpinCommand() *cobra.Command {
 func (a *app) reloadCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "reload", Short: "read sluice.yaml and conf.d again (role own)",
-		Long: `Does what systemctl reload sluice does, and prints the errors. On an error the daemon
-keeps the configuration it has. The reload itself takes no VF from a VM: it says which VFs
-are Sluice's no more and stay attached. Another policy, other rules and other PFs change
-what is decided from the next sample on.`,
+		Long: `Does what systemctl reload sluice does, and prints the errors. After an error the daemon
+keeps its present configuration. The reload itself takes no VF away from a VM: it lists
+the VFs that Sluice no longer manages, which stay attached. A changed policy, rules or PFs
+take effect at the next sample.`,
 		Example: "sluice config check && sluice reload",
 		Args:    noArgs,
 	}
@@ -159,17 +161,17 @@ what is decided from the next sample on.`,
 
 func (a *app) drainCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "drain", Short: "give up all VFs cleanly; --undo ends that (role operate)",
-		Long: `Every VM goes back to virtio, one step at a time and without being cut off, and no VM
-gets a VF until sluice drain --undo, or until the end given by --for or --until, also
-after a restart of the daemon. VFs that others attached stay. Use it before maintenance of
-a card or its driver, or before removing Sluice.`,
+		Use: "drain", Short: "take all VFs back cleanly; --undo ends that (role operate)",
+		Long: `Moves every VM back to virtio, step by step and without interrupting its traffic. No VM
+gets a VF until sluice drain --undo, or until the end given by --for or --until; a restart
+of the daemon does not end the drain. VFs that somebody else attached stay. Use it before
+maintenance of a network card or its driver, or before removing Sluice.`,
 		Example: "sluice drain --wait 2m --reason 'new firmware'\nsluice drain --undo",
 		Args:    noArgs,
 	}
 	o, f := outputFlag(c), newOverrideFlags(c)
-	undo := c.Flags().Bool("undo", false, "hand out VFs again")
-	wait := c.Flags().Duration("wait", 0, "wait up to this `time` until no VM holds a VF of Sluice's")
+	undo := c.Flags().Bool("undo", false, "end the drain: assign VFs again")
+	wait := c.Flags().Duration("wait", 0, "wait up to this `time` until no VM holds a VF from Sluice")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		verb, r := api.VerbDrain, api.Request{}
 		if *undo {
@@ -179,12 +181,12 @@ a card or its driver, or before removing Sluice.`,
 			return err
 		}
 		if *undo && (*wait != 0 || r != api.Request{}) {
-			return usage(c, errors.New("--wait, --reason, --for and --until make no sense with --undo"))
+			return usage(c, errors.New("--wait, --reason, --for and --until cannot be combined with --undo"))
 		}
 		if err := a.do(c.Context(), o, verb, r); err != nil || *wait == 0 {
 			return err
 		}
-		return a.waitUntil(c.Context(), o, *wait, "no VM holds a VF of Sluice's", a.notDrained)
+		return a.waitUntil(c.Context(), o, *wait, "no VM holds a VF from Sluice", a.notDrained)
 	}
 	return c
 }
@@ -195,7 +197,7 @@ func (a *app) notDrained(ctx context.Context) (string, error) {
 	if err != nil || !s.Observed.IsZero() && s.VFs.Held == 0 && s.Moves.Active == 0 {
 		return "", err
 	}
-	return model.Plural(s.VFs.Held, "VF") + " still held; `sluice plan` shows what is under way, `sluice vms` who holds them", nil
+	return model.Plural(s.VFs.Held, "VF") + " still held; `sluice plan` shows the moves under way, `sluice vms` the holders", nil
 }
 
 // stillHeld says what a VM still holds through Sluice, "" if nothing.
@@ -227,7 +229,7 @@ func (a *app) waitUntil(ctx context.Context, o *output, atMost time.Duration, do
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	var revision uint64
-	for what := "nothing heard"; ; {
+	for what := "the daemon has not answered"; ; {
 		now, err := left(ctx)
 		if err == nil && now == "" {
 			if !o.json {

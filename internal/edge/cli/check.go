@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -15,7 +16,7 @@ import (
 func (a *app) configCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "config", Short: "work with sluice.yaml",
-		Long:    "Its command check tells whether the daemon would accept a configuration.",
+		Long:    "The command check says whether the daemon would accept a configuration.",
 		Example: "sluice config check /etc/sluice/sluice.yaml",
 		Args:    cobra.ArbitraryArgs, RunE: subcommandWanted,
 	}
@@ -35,10 +36,10 @@ type checked struct {
 
 func (a *app) configCheckCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "check [FILE]", Short: "tell whether a configuration is right, and what is wrong in which line",
-		Long: `Reads FILE (` + DefaultConfig + ` when none is given) and conf.d/*.yaml beside it as the
-daemon would, and prints every mistake with its line and remedy. Whether the PFs exist is
-checked by the daemon and by sluice doctor.`,
+		Use: "check [FILE]", Short: "check a configuration; print each mistake with its line",
+		Long: `Reads FILE (default: ` + DefaultConfig + `) and conf.d/*.yaml beside it as the
+daemon would, and prints every mistake with its line and remedy. Only the daemon and
+sluice doctor check whether the PFs exist.`,
 		Example: "sluice config check\nsluice config check ./sluice.yaml -o json",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -46,7 +47,7 @@ checked by the daemon and by sluice doctor.`,
 	path := c.Flags().String("config", DefaultConfig, "`file` to check, as sluice run takes it; the same as FILE")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 1 || len(args) == 1 && c.Flags().Changed("config") {
-			return usage(c, fmt.Errorf("one file at a time; fragments in conf.d beside it are read along"))
+			return usage(c, errors.New("name one file only; fragments in conf.d beside it are read too"))
 		}
 		return nil
 	}
@@ -81,7 +82,7 @@ func printChecked(w io.Writer, r checked) {
 		fmt.Fprintf(w, "ok: %s, %s, %s\n", model.Plural(len(r.Files), "file"), model.Plural(r.PFs, "PF"), model.Plural(r.Rules, "rule"))
 		return
 	}
-	fmt.Fprintf(w, "%s; the daemon would not take this\n", model.Plural(len(r.Errors), "error"))
+	fmt.Fprintf(w, "%s; the daemon would reject this\n", model.Plural(len(r.Errors), "error"))
 }
 
 // version is the output of `sluice version -o json`.
@@ -94,7 +95,7 @@ type version struct {
 
 func (a *app) versionCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "version", Short: "print the version", Long: "Prints the version of this program, and with what it was built.",
+		Use: "version", Short: "print the version", Long: "Prints the version of this program, and the Go version and platform of its build.",
 		Example: "sluice version -o json", Args: noArgs,
 	}
 	return printing(a, c, func(context.Context, []string) (version, error) {

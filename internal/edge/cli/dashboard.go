@@ -14,22 +14,23 @@ func (a *app) dashboardCommand() *cobra.Command {
 	var open, print bool
 	var port int
 	c := &cobra.Command{
-		Use: "dashboard", Short: "the daemon's page in a browser",
-		Long: `Shows the page of the daemon: the host at a glance, who held which VF when, every VM with
-the reason for what it has, and what other policies would have done. It can only look.
+		Use: "dashboard", Short: "show the daemon's page in a browser",
+		Long: `Shows the page of the daemon: the host at a glance, which VM held which VF when, every VM
+with the reason for its path, and what other policies would have done. The page is
+read-only.
 
-The page is passed on from the daemon's unix socket with your own rights, on a port of
-127.0.0.1 that nobody else can use: the link that is printed works once, for the browser
-that opens it first. It ends with Ctrl-C. To see the page of a distant host, forward the
-port: ssh -L 8642:127.0.0.1:8642 HOST sluice dashboard --port 8642`,
+The page is forwarded from the daemon's unix socket with your own rights, to a port of
+127.0.0.1 that other users cannot use: the printed link works once, for the browser that
+opens it first. Ctrl-C ends it. To see the page of a remote host, forward the port:
+ssh -L 8642:127.0.0.1:8642 HOST sluice dashboard --port 8642`,
 		Example: `sluice dashboard
 sluice dashboard --open
 sluice dashboard --print --port 8642`,
 		Args: noArgs,
 	}
 	c.Flags().BoolVar(&open, "open", false, "open the page in the desktop's browser")
-	c.Flags().BoolVar(&print, "print", false, "print the link alone, for programs")
-	c.Flags().IntVar(&port, "port", 0, "`port` of 127.0.0.1; 0: any that is free")
+	c.Flags().BoolVar(&print, "print", false, "print only the link, for programs")
+	c.Flags().IntVar(&port, "port", 0, "`port` of 127.0.0.1; 0: any free port")
 	c.MarkFlagsMutuallyExclusive("open", "print")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		const most = 65535
@@ -55,7 +56,7 @@ func (a *app) dashboard(ctx context.Context, port int, open, print bool) error {
 
 // serve prints the link, opens the page if requested, and serves it until ctx ends.
 func (a *app) serve(ctx context.Context, s *dashboard.Server, open, print bool) error {
-	head, tail := "The page is at ", "\nThe link works once. To end this, press Ctrl-C.\n"
+	head, tail := "The page is at ", "\nThe link works once. Press Ctrl-C to quit.\n"
 	if print {
 		head, tail = "", "\n"
 	}

@@ -47,4 +47,4 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
-var errNotWired = errors.New("this build of sluice cannot do that: it was linked without that part")
+var errNotWired = errors.New("this build of sluice does not include that command")

@@ -13,11 +13,11 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "doctor", Short: "what stands in the way, and what to do about it",
-		Long: `Lists what keeps Sluice from doing its job: VMs that cannot fail over, guests without
-agent, PFs without link, drivers that do not count, a daemon that cannot read the host;
-each with its remedy. Ends with exit code 3 when there is something to do about; what is
-only for information does not count.`,
+		Use: "doctor", Short: "list problems with their remedies",
+		Long: `Lists what prevents Sluice from doing its job, each with its remedy: VMs that cannot fail
+over, guests without an agent, PFs without link, drivers without counters, a daemon that
+cannot read the host. Ends with exit code 3 if there are problems; entries that are only
+for information do not count.`,
 		Example: "sluice doctor\nsluice doctor --offline      # before the first start of the daemon",
 		Args:    noArgs,
 	}
@@ -52,7 +52,7 @@ func printDoctor(w io.Writer, d api.Doctor) {
 	printProblems(w, d.Problems)
 }
 
-// printProblems prints the problems, and after them what is just information.
+// printProblems prints the problems, those that are just information last.
 func printProblems(w io.Writer, list []api.Problem) {
 	for _, info := range []bool{false, true} {
 		for _, p := range list {

@@ -13,11 +13,12 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain VM", Short: "why a VM has a VF, or not",
-		Long: `Says in one sentence why the VM holds a VF or does not, and then what is behind that:
-the load of its paths, who counted it and how far that is proved, what a packet of it is
-worth where that is not one, what the policy learned of its bursts, what its NICs are guaranteed
-and allowed, what forbids moving it, the last move and its error, and what would change the verdict.`,
+		Use: "explain VM", Short: "why a VM has a VF, or has none",
+		Long: `Says in one sentence why the VM holds a VF or does not, and then gives the details: the
+load of its paths, where the figures come from and how reliable they are, the worth of a
+packet if it is not 1, what the policy learned of its bursts, what its NICs are guaranteed
+and allowed, what forbids moving it, the last move and its error, and what would change
+the decision.`,
 		Example: "sluice explain web-1\nsluice explain 6ba7b810-9dad-11d1-80b4-00c04fd430c8 -o json",
 		Args:    oneVM, ValidArgsFunction: a.completeVM,
 	}
@@ -95,10 +96,10 @@ func trafficText(t api.Traffic) string {
 		note = ": " + t.Note
 	}
 	if t.Waiting > 0 {
-		note += fmt.Sprintf("; %sB wait in the guest to be sent, it says", model.SI(float64(t.Waiting)))
+		note += fmt.Sprintf("; the guest reports %sB waiting to be sent", model.SI(float64(t.Waiting)))
 	}
 	if !t.Known {
-		return "load not known" + note
+		return "load unknown" + note
 	}
 	return fmt.Sprintf("receives %s packets/s (%s/s), sends %s packets/s (%s/s); counted by %s (%s)%s",
 		model.SI(t.RxPPS), model.Bits(8*t.RxBytes), model.SI(t.TxPPS), model.Bits(8*t.TxBytes), orDash(t.Source), proofText(t.Proof), note)
@@ -112,9 +113,9 @@ func proofText(p string) string {
 	case string(model.ProofKernel):
 		return "by the host"
 	case string(model.ProofCorroborated):
-		return "as the guest says, and the host's counters leave room for it"
+		return "as the guest reports; consistent with the host's counters"
 	}
-	return "as the guest says: the host cannot check it"
+	return "as the guest reports; the host cannot check it"
 }
 
 func underWay(m *api.MoveReport) string {

@@ -30,7 +30,7 @@ func wanted(kind string) string {
 	case "int":
 		return "a whole number such as 8"
 	case "uint64":
-		return "a whole number from 0 on, such as 8"
+		return "a whole number, 0 or more, such as 8"
 	case "float64":
 		return "a number such as 600 or 0.5"
 	case "duration":
@@ -38,7 +38,7 @@ func wanted(kind string) string {
 	case "bool":
 		return "true or false, or no value"
 	case "stringSlice":
-		return "words with commas between them"
+		return "words separated by commas"
 	}
 	return ""
 }

@@ -80,7 +80,9 @@ func printing[T any](a *app, c *cobra.Command, get func(context.Context, []strin
 }
 
 // answering is printing for an answer of the daemon that takes no arguments.
-func answering[T any](a *app, c *cobra.Command, get func(*client.Client, context.Context) (T, error), text func(io.Writer, T)) *cobra.Command {
+func answering[T any](a *app, c *cobra.Command, get func(*client.Client, context.Context) (T, error),
+	text func(io.Writer, T),
+) *cobra.Command {
 	return printing(a, c, func(ctx context.Context, _ []string) (T, error) { return get(a.client(), ctx) }, text)
 }
 

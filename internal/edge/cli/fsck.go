@@ -17,22 +17,22 @@ import (
 
 func (a *app) fsckCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "fsck", Short: "find leaked or wrongly set VFs; --repair repairs them",
-		Long: `Looks for VFs that carry what no VM needs: a stale MAC, VLAN, rate or trust, the wrong
-driver, one MAC on two VFs, a VF of somebody else's with a VM's MAC, stale filters. What
-is Sluice's to repair shows the steps that repair it; what others own is listed and left
-alone. Without a daemon (--offline), also limits that one which has died left. With
---repair, it waits and says of each finding what became of it. Ends with exit code 3 when
-there is something left, and with 1 when a repair failed.`,
+		Use: "fsck", Short: "find VFs with leftover or wrong settings; --repair repairs them",
+		Long: `Finds VFs with settings that no VM needs: a stale MAC, VLAN, rate or trust setting, the
+wrong driver, one MAC on two VFs, a VM's MAC on a VF that somebody else uses, stale
+filters. Findings that Sluice may repair are shown with the steps of the repair; those
+that belong to others are only listed. Without a daemon (--offline), limits left by a
+daemon that has died are found too. With --repair, it waits and prints the result of each
+finding. Ends with exit code 3 if findings remain, and with 1 if a repair failed.`,
 		Example: "sluice fsck\nsluice fsck --repair\nsluice fsck --offline",
 		Args:    noArgs,
 	}
 	o, off := outputFlag(c), offlineFlags(c)
-	repair := c.Flags().Bool("repair", false, "repair what is Sluice's to repair (role operate)")
-	wait := c.Flags().Duration("wait", time.Minute, "with --repair: wait up to this `time` for the repairs to end")
+	repair := c.Flags().Bool("repair", false, "repair what Sluice may repair (role operate)")
+	wait := c.Flags().Duration("wait", time.Minute, "with --repair: wait up to this `time` for the repairs to finish")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *repair && off.on {
-			return usage(c, fmt.Errorf("--repair needs the daemon, and --offline goes without it"))
+			return usage(c, errors.New("--repair needs the daemon and cannot be combined with --offline"))
 		}
 		if *repair {
 			return a.repair(c.Context(), o, *wait)
@@ -51,7 +51,7 @@ there is something left, and with 1 when a repair failed.`,
 
 func printFsck(w io.Writer, f api.Fsck) {
 	if len(f.Findings) == 0 {
-		fmt.Fprintln(w, "Nothing leaked, nothing set wrongly.")
+		fmt.Fprintln(w, "No leftover or wrong settings.")
 	}
 	for i := range f.Findings {
 		one := &f.Findings[i]
@@ -61,7 +61,7 @@ func printFsck(w io.Writer, f api.Fsck) {
 			continue
 		}
 		if len(one.Repair) == 0 {
-			fmt.Fprintln(w, "    left alone: not Sluice's to repair")
+			fmt.Fprintln(w, "    left alone: not for Sluice to repair")
 			continue
 		}
 		fmt.Fprintf(w, "    -> sluice fsck --repair: %s\n", printable(strings.Join(one.Repair, ", ")))
@@ -184,7 +184,7 @@ func find(now *api.Fsck, f *api.Finding) *api.Finding {
 
 func printRepairs(w io.Writer, r api.RepairReport) {
 	if len(r.Findings) == 0 {
-		fmt.Fprintln(w, "Nothing leaked, nothing set wrongly: there is nothing to repair.")
+		fmt.Fprintln(w, "No leftover or wrong settings: nothing to repair.")
 	}
 	for i := range r.Findings {
 		one := &r.Findings[i]
@@ -192,7 +192,7 @@ func printRepairs(w io.Writer, r api.RepairReport) {
 		text := one.Result
 		switch {
 		case one.Result == api.Left && len(one.Repair) == 0:
-			text += ": not Sluice's to repair"
+			text += ": not for Sluice to repair"
 		case one.Result == api.Left:
 			text += ": observe mode"
 		case one.Result == api.Failed:

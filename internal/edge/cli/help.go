@@ -10,15 +10,15 @@ import (
 // about is the part of the manual that concerns all commands; the indentation suits both man and Markdown.
 const about = `Exit codes:
 
-    0  done, and nothing found
-    1  it did not work; the message says why and what to do
+    0  success; nothing found
+    1  it failed; the message says why and what to do
     2  the command line is wrong
     3  doctor or fsck found something
-    4  no daemon answers, or not to this user
+    4  no daemon answers, or it refuses this user
 
 Files:
 
-    /etc/sluice/sluice.yaml   configuration; conf.d/*.yaml beside it is read along
+    /etc/sluice/sluice.yaml   configuration; conf.d/*.yaml beside it is read too
     /run/sluice/sluice.sock   the daemon's API
     /var/lib/sluice           the daemon's journal`
 

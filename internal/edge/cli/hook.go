@@ -25,15 +25,15 @@ const hookLimit = 20 * time.Second
 // hookCommand is called by libvirt through packaging/libvirt/qemu-hook, not by users.
 func (a *app) hookCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "libvirt-hook DOMAIN OPERATION SUB-OPERATION EXTRA", Short: "what libvirt's hook for QEMU calls", Hidden: true,
-		Long: `Reads the XML of a domain that migrates in and writes it again, with VFs of this host
-in the place of those that Sluice gave the VM where it comes from. It prints nothing where
-there is nothing to change, which libvirt takes for the XML as it was, and fails where this
-host has no VF for the VM, so that it stays where it is. It asks libvirt for nothing.`,
+		Use: "libvirt-hook DOMAIN OPERATION SUB-OPERATION EXTRA", Short: "called by libvirt's hook for QEMU", Hidden: true,
+		Long: `Reads the XML of a domain that migrates in and prints it with VFs of this host in place of
+those that Sluice gave the VM on the source host. If nothing has to change it prints
+nothing, which libvirt takes as unchanged XML. If this host has no VF for the VM it fails,
+so that the VM stays on the source host. It makes no calls to libvirt.`,
 		Args: cobra.MinimumNArgs(2),
 	}
 	path := c.Flags().String("config", DefaultConfig,
-		"sluice.yaml that says where the daemon's socket is, as a `file`; conf.d/*.yaml beside it is read along")
+		"sluice.yaml with the path of the daemon's socket, as a `file`; conf.d/*.yaml beside it is read too")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if args[1] != "migrate" {
 			return nil
@@ -66,7 +66,7 @@ func (a *app) migrateIn(ctx context.Context) error {
 	}
 	given, err := a.client().Incoming(ctx, ask)
 	if err != nil {
-		return fmt.Errorf("%s has a VF of Sluice's, and none can be had for it here: %w", printable(d.Name), err)
+		return fmt.Errorf("%s has a VF from Sluice, and there is none for it on this host: %w", printable(d.Name), err)
 	}
 	vfs := make([]model.PCIAddress, len(given))
 	for i := range given {

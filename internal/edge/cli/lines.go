@@ -102,7 +102,7 @@ func (l *liveLines) moves(v *model.View) []string {
 		lines = append(lines, moveLine(report))
 	}
 	for i, n := range more {
-		lines[i] += fmt.Sprintf(", and %d more like it", n)
+		lines[i] += fmt.Sprintf(", and %d more of the same kind", n)
 	}
 	l.done = now
 	return lines
@@ -118,7 +118,8 @@ func firstStep(m *model.MoveStatus) string {
 
 func summaryLine(v *model.View) string {
 	s := answer.Summary(v, "", 0)
-	return fmt.Sprintf("%s status %d of %d VFs held, %d VMs, %s packets/s (%s by VMs with a VF), %d plugs, %d unplugs, %d failed, %d under way",
+	return fmt.Sprintf("%s status %d of %d VFs held, %d VMs, %s packets/s (%s by VMs with a VF), "+
+		"%d plugs, %d unplugs, %d failed, %d under way",
 		clock(v.Snapshot.Time), s.VFs.Held, s.VFs.Total, s.VMs.Total, model.SI(s.Load.PPS), percent(s.Load.VFShare),
 		s.Moves.Plugs, s.Moves.Unplugs, s.Moves.Failed, s.Moves.Active)
 }

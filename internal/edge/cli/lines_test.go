@@ -112,7 +112,7 @@ func TestLikeRepairsShareALine(t *testing.T) {
 	}
 	have := (&liveLines{}).moves(v)
 	want := []string{
-		clock(edgetest.Now) + " repair vm0 add-self in 0s, and 2 more like it",
+		clock(edgetest.Now) + " repair vm0 add-self in 0s, and 2 more of the same kind",
 		clock(edgetest.Now) + " repair vm2 clear-vf in 0s",
 		clock(edgetest.Now) + " repair vm3 add-self failed: no room",
 	}

@@ -14,9 +14,9 @@ import (
 
 func (a *app) overridesCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "overrides", Short: "list what people asked for: pins, releases, SLAs, drain",
-		Long: `Lists what sluice pin, sluice release, sluice sla set and sluice drain asked for and
-nobody has taken back: who asked, when, why, and when it ends by itself.`,
+		Use: "overrides", Short: "list overrides set at run time: pins, releases, SLAs, drain",
+		Long: `Lists what sluice pin, sluice release, sluice sla set and sluice drain set and nobody has
+removed since: who set it, when and why, and when it ends automatically.`,
 		Example: "sluice overrides\nsluice overrides -o json | jq '.[] | select(.until == null)'",
 		Args:    noArgs,
 	}
@@ -25,13 +25,13 @@ nobody has taken back: who asked, when, why, and when it ends by itself.`,
 
 func printOverrides(w io.Writer, list []api.Override) {
 	if len(list) == 0 {
-		fmt.Fprintln(w, "No overrides: sluice.yaml and the policy decide about every VM, and about SLAs.")
+		fmt.Fprintln(w, "No overrides: sluice.yaml and the policy decide about all VMs and SLAs.")
 		return
 	}
 	var rows [][]string
 	for i := range list {
 		o := &list[i]
-		end := "until taken back"
+		end := "until removed"
 		if !o.Until.IsZero() {
 			end = o.Until.Format(time.DateTime)
 		}

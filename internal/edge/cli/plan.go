@@ -28,10 +28,10 @@ func moveLine(m api.MoveReport) string {
 
 func (a *app) planCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "plan", Short: "what is under way and what would be done next",
-		Long: `Lists the moves under way and those to come, each with the reason for it. In observe
-mode the moves to come are what would be done; in enforce mode they wait for
-their turn. --steps shows every single change in its order.`,
+		Use: "plan", Short: "list the moves under way and the next ones",
+		Long: `Lists the moves under way and the next ones, each with its reason. In observe mode the
+next moves are those that enforce mode would make; in enforce mode they wait for their
+turn. --steps shows every single change in order.`,
 		Example: "sluice plan\nsluice plan --steps\nsluice plan --offline --config ./sluice.yaml   # without a daemon",
 		Args:    noArgs,
 	}
@@ -47,7 +47,7 @@ func printPlan(w io.Writer, p api.Plan, steps bool) {
 	case len(p.Active)+len(p.Pending) == 0:
 		fmt.Fprintln(w, "Nothing to do: every VM has what it should have.")
 	case p.Mode == api.ModeObserve:
-		fmt.Fprintln(w, "Observe mode: none of this is done.")
+		fmt.Fprintln(w, "Observe mode: none of these moves is made.")
 	}
 	for _, m := range p.Active {
 		fmt.Fprintf(w, "now   %s\n", planLine(m))

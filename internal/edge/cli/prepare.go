@@ -28,31 +28,33 @@ type preparing struct {
 
 func (a *app) prepareCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "prepare VM...|--all", Short: "give a VM's definition what it needs to have a VF (role own)",
+		Use: "prepare VM...|--all", Short: "add what a VM's definition needs for a VF (role own)",
 		Long: `Adds to a VM's persistent definition in libvirt what is missing for a VF to be plugged
 beside its virtio NIC: <teaming> and an alias for the NIC, a free PCIe root port, ACPI;
-for a guest with a bond (failover: bond in sluice.yaml) only port and ACPI. Shows what
-would change, asks, and defines it. Everything else in the definition stays as it is.
+for a guest with a bond (failover: bond in sluice.yaml) only port and ACPI. Shows the
+changes, asks for confirmation, and then defines the VM. Everything else in the definition
+stays as it is.
 
-A VM that runs goes on as it is: the new definition counts from its next full stop and
-start, not from a reboot inside the guest. sluice doctor says what is missing then.
+A running VM is not affected: the new definition takes effect at its next full stop and
+start, not at a reboot inside the guest. sluice doctor says what is still missing then.
 
-What was added is written down in the domain's metadata, and --undo takes exactly that out
-again. VMs that are not understood are refused, with what to do: machines without PCI
-Express, transient domains, domains that have a VF of somebody else's by definition, and
-those with several NICs that could have a VF, unless --nic names one.`,
+The additions are recorded in the domain's metadata, and --undo removes exactly these.
+VMs that cannot be prepared are refused, with the remedy: machines without PCI Express,
+transient domains, domains whose definition contains another VF, and those with several
+NICs that could have a VF, unless --nic names one.`,
 		Example: "sluice prepare web-1\nsluice prepare db-1 --nic br-data --yes\nsluice prepare --all --dry-run\nsluice prepare web-1 --undo",
 	}
 	p := &preparing{app: a, o: outputFlag(c), off: offlineFlags(c)}
 	flags := c.Flags()
 	flags.Lookup("offline").Usage = "work on this host without a daemon, as root"
-	flags.BoolVar(&p.all, "all", false, "all VMs that libvirt knows; those that are refused are listed")
-	flags.StringSliceVar(&p.asked.NICs, "nic", nil, "`NIC` that is to have a VF, by alias, MAC or network; may be given several times")
+	flags.BoolVar(&p.all, "all", false, "prepare all VMs that libvirt knows, and list those that are refused")
+	flags.StringSliceVar(&p.asked.NICs, "nic", nil, "`NIC` that is to have a VF, by alias, MAC or network; may be repeated")
 	_ = c.RegisterFlagCompletionFunc("nic", completeList(a.completeNIC))
-	flags.BoolVar(&p.asked.Agent, "agent", false, "add a channel to qemu-guest-agent too; only for guests that run it, since a VM whose agent does not answer gets no VF")
-	flags.BoolVar(&p.asked.Undo, "undo", false, "take out again what was added")
-	flags.BoolVar(&p.asked.DryRun, "dry-run", false, "show what would change, and change nothing")
-	flags.BoolVarP(&p.yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&p.asked.Agent, "agent", false, "also add a channel for qemu-guest-agent; only for guests that run it, "+
+		"since a VM whose agent does not answer gets no VF")
+	flags.BoolVar(&p.asked.Undo, "undo", false, "remove what was added")
+	flags.BoolVar(&p.asked.DryRun, "dry-run", false, "show the changes without making them")
+	flags.BoolVarP(&p.yes, "yes", "y", false, "do not ask for confirmation")
 	c.ValidArgsFunction = func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		return a.completeVM(c, nil, word)
 	}
@@ -61,9 +63,9 @@ those with several NICs that could have a VF, unless --nic names one.`,
 		case p.all == (len(args) > 0):
 			return usage(c, errors.New("prepare needs the names or UUIDs of VMs, or --all"))
 		case p.asked.Undo && (len(p.asked.NICs) > 0 || p.asked.Agent):
-			return usage(c, errors.New("--undo takes out all that was added; leave --nic and --agent out"))
+			return usage(c, errors.New("--undo removes everything that was added; leave --nic and --agent out"))
 		case p.o.json && !p.yes && !p.asked.DryRun:
-			return usage(c, errors.New("-o json asks nobody: add --dry-run or --yes"))
+			return usage(c, errors.New("-o json cannot ask for confirmation: add --dry-run or --yes"))
 		}
 		return p.run(c.Context(), args)
 	}
@@ -151,7 +153,7 @@ func (p *preparing) define(ctx context.Context, list []api.Prepared) {
 		case err == nil && len(done) == 1:
 			list[i] = done[0]
 		case err == nil:
-			err = fmt.Errorf("the daemon's answer is about %d VMs", len(done))
+			err = fmt.Errorf("the daemon's answer is about %d VMs instead of 1", len(done))
 		}
 		var said *api.Error
 		if err != nil && !errors.As(err, &said) {
@@ -191,7 +193,7 @@ func (p *preparing) print(list []api.Prepared) {
 		case len(one.Changes) > 0:
 			head = model.Plural(len(one.Changes), "change")
 		case p.asked.Undo:
-			head = "nothing to take out"
+			head = "nothing to remove"
 		}
 		fmt.Fprintf(p.std.Out, "%s: %s\n", printable(one.VM), head)
 		for _, text := range one.Changes {

@@ -19,33 +19,36 @@ import (
 
 func (a *app) qualifyCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "qualify PF", Short: "try out what a PF and its driver really do, on VFs that nobody uses (root)",
-		Long: `Takes up to two VFs of PF that are in Sluice's pool and that nobody uses, and finds out which
-of its driver's claims are true: whether max_tx_rate is kept, what VF counters count, how
-many filters the PF takes, which frames pass between VFs, PF and bridge, and how long
-drivers take. It looks before every step whether the VFs are still nobody's, and puts
-everything back, also after an error or Ctrl-C. While it lasts, a daemon that runs gives
-these VFs to nobody; it need not be stopped. The PF sends 50 test frames of a kind to the
-wire, and carries all that one VF can send for two seconds.
+		Use: "qualify PF", Short: "measure what a PF and its driver really do, on unused VFs (root)",
+		Long: `Takes up to two unused VFs of PF from Sluice's pool and finds out which of its driver's
+claims are true: whether max_tx_rate is kept, what VF counters count, how many filters the
+PF accepts, which frames pass between VFs, PF and bridge, and how long drivers take. Before
+every step it checks that the VFs are still unused, and it restores everything, also after
+an error or Ctrl-C. Meanwhile a running daemon assigns these VFs to nobody; it need not be
+stopped. The PF sends 50 test frames of each kind to the wire, and for two seconds as much
+as one VF can send.
 
-With --vm, a VM that nobody needs for some minutes, it also finds out what a move costs and
-what virtio and the VF carry: the daemon, which must be in enforce mode and have a VF free,
+With --vm, a VM that nobody needs for some minutes, it also measures what a move costs and
+what virtio and the VF carry: the daemon, which must be in enforce mode and have a free VF,
 moves the VM to a VF and back twice, and the host exchanges ICMP echoes with it.
 
-With --save the report is kept where the daemon reads it at its next reload or start: it
-then goes by what was measured. docs/qualify.md explains each claim.`,
-		Example: "sluice qualify enp65s0f0\nsluice qualify enp65s0f0 --vm scratch\nsluice qualify enp65s0f0 --save && sluice reload\nsluice qualify --restore",
-		Args:    cobra.ArbitraryArgs, ValidArgsFunction: a.completePF,
+With --save the report is stored where the daemon reads it at its next reload or start,
+and the daemon then uses what was measured. docs/qualify.md explains each claim.`,
+		Example: `sluice qualify enp65s0f0
+sluice qualify enp65s0f0 --vm scratch
+sluice qualify enp65s0f0 --save && sluice reload
+sluice qualify --restore`,
+		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completePF,
 	}
 	o := outputFlag(c)
 	config := c.Flags().String("config", DefaultConfig, "sluice.yaml to use, as a `file`")
-	save := c.Flags().Bool("save", false, "keep the report, for the daemon to go by")
-	vm := c.Flags().String("vm", "", "also have the daemon move this `VM` and measure both its paths")
+	save := c.Flags().Bool("save", false, "store the report for the daemon")
+	vm := c.Flags().String("vm", "", "also have the daemon move this `VM`, and measure both of its paths")
 	_ = c.RegisterFlagCompletionFunc("vm", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		return a.completeVM(c, nil, word)
 	})
-	address := c.Flags().String("address", "", "the VM's IPv4 `address`; by default what the host's ARP table says")
-	restore := c.Flags().Bool("restore", false, "put back what a qualify that was killed has left")
+	address := c.Flags().String("address", "", "the VM's IPv4 `address`; default: from the host's ARP table")
+	restore := c.Flags().Bool("restore", false, "restore what a killed qualify left behind")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sluiced := []string{"--config", *config}
 		switch {
@@ -74,7 +77,7 @@ then goes by what was measured. docs/qualify.md explains each claim.`,
 		}
 		q := api.Qualification{}
 		if err := json.Unmarshal(out, &q); err != nil || q.PF == "" {
-			return fmt.Errorf("what sluiced --qualify printed is no report (%w); install sluice and sluiced of the same version", err)
+			return fmt.Errorf("sluiced --qualify printed something that is not a report (%w); install sluice and sluiced of the same version", err)
 		}
 		if err := show(a.std.Out, o, q, printQualification); err != nil {
 			return err
@@ -177,10 +180,10 @@ func printQualification(w io.Writer, q api.Qualification) {
 		fmt.Fprintln(w, "not measured: "+printable(f))
 	}
 	for _, l := range q.Left {
-		fmt.Fprintln(w, "NOT PUT BACK: "+printable(l))
+		fmt.Fprintln(w, "NOT RESTORED: "+printable(l))
 	}
 	if len(q.Left) == 0 {
-		fmt.Fprintf(w, "All is as it was. It took %s.\n", exactly(q.Took))
+		fmt.Fprintf(w, "Everything has been restored. It took %s.\n", exactly(q.Took))
 	}
 }
 
@@ -189,7 +192,7 @@ var timingText = map[string]string{
 	api.TimeUnbind: "VF from the host's driver to vfio-pci", api.TimeBind: "VF to the host's driver, until it has an interface",
 	api.TimeLink: "interface up, until it has carrier", api.TimeAttach: "hot-plug into the VM",
 	api.TimeGuest:  "until the guest's driver has opened the VF",
-	api.TimeDetach: "hot-unplug, until the VM has given it up", api.TimePlug: "the whole move to a VF",
+	api.TimeDetach: "hot-unplug, until the VM has released it", api.TimePlug: "the whole move to a VF",
 	api.TimeUnplug: "the whole move to virtio",
 }
 
@@ -213,8 +216,9 @@ func printTimes(w io.Writer, times []api.Timing) {
 // printMoves prints what was measured with a VM.
 func printMoves(w io.Writer, q *api.Qualification) {
 	if m := q.Moves; m != nil {
-		fmt.Fprintf(w, "%d moves of %s lost %d round trips of %.0f a second: %s of its traffic in the mean move, %s in the worst (lost_s)\n\n",
-			m.Moves, printable(q.Scratch), m.Lost, m.Rate, exactly(m.LostMean), exactly(m.LostMost))
+		fmt.Fprintf(w, "%d moves of %s lost %d round trips at %.0f per second: "+
+			"%s of its traffic in the mean move, %s in the worst (lost_s)\n\n", m.Moves, printable(q.Scratch), m.Lost, m.Rate,
+			exactly(m.LostMean), exactly(m.LostMost))
 	}
 	var rows [][]string
 	for i := range q.Paths {
@@ -226,12 +230,14 @@ func printMoves(w io.Writer, q *api.Qualification) {
 		})
 	}
 	if len(rows) > 0 {
-		fmt.Fprintln(w, "Round trips by size of packet: medians, FlexVF's boost, 99th percentiles, packets/s with 16 under way and the host's CPU for each")
+		fmt.Fprintln(w, "Round trips by packet size: medians, FlexVF's boost, 99th percentiles, packets/s with 16 in flight "+
+			"and the host's CPU time for each")
 		table(w, "BYTES VIRTIO VF BOOST VIRTIO-P99 VF-P99 VIRTIO-PPS VF-PPS VIRTIO-CPU VF-CPU", rows)
 		fmt.Fprintln(w)
 	}
 	if c := q.HostCPU; c != nil {
-		fmt.Fprintf(w, "virtio costs the host %s of CPU time for a packet and %s for every 1,000 bytes of it, more than the VF (worth.packet_cpu, worth.kilobyte_cpu)\n\n",
+		fmt.Fprintf(w, "compared with the VF, virtio costs the host %s more CPU time per packet and %s more per 1,000 bytes "+
+			"(worth.packet_cpu, worth.kilobyte_cpu)\n\n",
 			exactly(c.Packet), exactly(c.Kilobyte))
 	}
 }

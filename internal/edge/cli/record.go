@@ -24,11 +24,12 @@ type recordOptions struct {
 func (a *app) recordCommand() *cobra.Command {
 	var o recordOptions
 	c := &cobra.Command{
-		Use: "record DIRECTORY", Short: "write what the daemon sees to files that sluice sim replays",
-		Long: `Asks the daemon for what it sees and writes it to compressed files in DIRECTORY, only
-what changed since the sample before. When a file is full the next begins; the oldest
-are removed, so that a recording never takes more than --file-size times --files. It goes
-on until --for is over or it is interrupted; a crash costs the last sample at most.`,
+		Use: "record DIRECTORY", Short: "record what the daemon observes, for sluice sim to replay",
+		Long: `Queries the daemon and writes what it observes to compressed files in DIRECTORY; each
+sample contains only the changes since the previous one. When a file is full the next one
+begins, and the oldest are removed, so that a recording never takes more than --file-size
+times --files. It ends after --for or when interrupted; a crash costs at most the last
+sample.`,
 		Example: `sluice record /var/tmp/load --for 24h
 sluice sim --trace /var/tmp/load --policy adaptive,activity`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -39,13 +40,13 @@ sluice sim --trace /var/tmp/load --policy adaptive,activity`,
 		},
 	}
 	f := c.Flags()
-	f.DurationVar(&o.every, "every", 500*time.Millisecond, "time between two questions; half the daemon's sample misses nothing")
+	f.DurationVar(&o.every, "every", 500*time.Millisecond, "time between two queries; half the daemon's sample time misses nothing")
 	f.DurationVar(&o.span, "for", 0, "how long to record; default: until interrupted")
-	f.IntVar(&o.size, "file-size", 16, "`MiB` after which a new file begins")
+	f.IntVar(&o.size, "file-size", 16, "size in `MiB` at which a new file begins")
 	f.IntVar(&o.files, "files", 16, "files to keep")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if o.every <= 0 || o.span < 0 || o.size < 1 || o.files < 1 {
-			return usage(c, errors.New("times, --file-size and --files must be above zero"))
+			return usage(c, errors.New("--every, --file-size and --files must be above 0, and --for must not be negative"))
 		}
 		return a.record(c.Context(), args[0], &o)
 	}
@@ -99,7 +100,7 @@ func follow(ctx context.Context, client *client.Client, rec *trace.Recorder, o *
 		defer t.Stop()
 		over = t.C
 	}
-	heard := time.Now()
+	answered := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -111,16 +112,16 @@ func follow(ctx context.Context, client *client.Client, rec *trace.Recorder, o *
 		err := f.ask(ctx)
 		switch {
 		case err == nil:
-			heard = time.Now()
+			answered = time.Now()
 		case ctx.Err() != nil:
 			return f.count, nil
-		case time.Since(heard) > quiet || errors.Is(err, errWrite):
+		case time.Since(answered) > quiet || errors.Is(err, errWrite):
 			return f.count, err
 		}
 	}
 }
 
-var errWrite = errors.New("recording ends")
+var errWrite = errors.New("the recording ends")
 
 // ask writes what the daemon has observed since the last query. A file starts with the daemon's memory before the first
 // sample.

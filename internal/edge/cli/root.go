@@ -40,20 +40,20 @@ func Root(std Streams, d Deps) *cobra.Command {
 	a := &app{deps: d, std: std}
 	root := &cobra.Command{
 		Use:   "sluice",
-		Short: "give the VMs of a KVM host its SR-IOV virtual functions where they pay",
+		Short: "give a KVM host's SR-IOV virtual functions to the VMs that gain most",
 		Long: `Sluice decides which virtual machines of a KVM host get the few SR-IOV virtual
-functions (VFs) of its network cards, and moves them by hot-plug beside a virtio NIC
-that always stays, so that no machine is ever cut off.
+functions (VFs) of its network cards, and moves the VFs by hot-plug. Each VF is plugged
+beside a virtio NIC that always stays, so that no machine loses its network.
 
-sluice run is the daemon. It only looks and says what it would do until sluice.yaml
-says mode: enforce. The other commands ask it over its unix socket: root may do
-everything, the group sluice may read, and sluice.yaml can give others more.
+sluice run is the daemon. It only observes, and says what it would do, until sluice.yaml
+has mode: enforce. The other commands ask it over its unix socket: root may do everything,
+the group sluice may read, and sluice.yaml can give others more.
 
 ` + about,
 		Example: `sluice demo                 # see it at work on a simulated host
-sluice status               # what is going on
-sluice explain web-1        # why web-1 has a VF, or not
-sluice drain --wait 2m      # give all VFs back before maintenance`,
+sluice status               # the state of the host in a few lines
+sluice explain web-1        # why web-1 has a VF, or has none
+sluice drain --wait 2m      # take all VFs back before maintenance`,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.ArbitraryArgs,
 		RunE: subcommandWanted,
@@ -84,9 +84,9 @@ func describeCompletion(root *cobra.Command) {
 	if err != nil {
 		return
 	}
-	c.Short = "print the script that completes commands in a shell"
-	c.Long = `Prints a script for bash, zsh or fish. With it, the tab key completes commands, options
-and the names of VMs, which it asks the daemon for.`
+	c.Short = "print a completion script for a shell"
+	c.Long = `Prints a script for bash, zsh or fish with which the tab key completes commands, options
+and the names of VMs, which it gets from the daemon.`
 	c.Example = `sluice completion bash > /etc/bash_completion.d/sluice
 sluice completion zsh > "${fpath[1]}/_sluice"
 sluice completion fish > ~/.config/fish/completions/sluice.fish`
@@ -132,7 +132,7 @@ func subcommandWanted(c *cobra.Command, args []string) error {
 // noArgs rejects arguments.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage(c, fmt.Errorf("%s takes no argument, and there is %q", called(c), args[0]))
+		return usage(c, fmt.Errorf("%s takes no arguments, but got %q", called(c), args[0]))
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func oneVM(c *cobra.Command, args []string) error {
 	case len(args) == 0 || args[0] == "":
 		return usage(c, fmt.Errorf("%s needs the name or UUID of a VM", called(c)))
 	case len(args) > 1:
-		return usage(c, fmt.Errorf("%s takes one VM at a time, and there are %d", called(c), len(args)))
+		return usage(c, fmt.Errorf("%s takes one VM at a time, but got %d", called(c), len(args)))
 	}
 	return nil
 }

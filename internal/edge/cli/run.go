@@ -23,17 +23,17 @@ func (a *app) runCommand() *cobra.Command {
 	var config, mode string
 	var lift bool
 	c := &cobra.Command{
-		Use: "run", Short: "the daemon (root)",
-		Long: `Becomes the daemon, the program sluiced that is installed beside this one or is found in
-PATH. It watches the VMs of this host, decides at every sample who should hold a VF, and
-moves VFs where sluice.yaml says mode: enforce. Logs to standard error and tells systemd
-when it is ready. SIGHUP reads the configuration again; SIGTERM finishes the steps under
-way and leaves every VF where it is: the next start carries on.`,
+		Use: "run", Short: "run the daemon (root)",
+		Long: `Becomes the daemon: the program sluiced, installed beside this one or found in PATH. It
+observes the VMs of this host, decides at every sample which of them should hold a VF, and
+moves VFs if sluice.yaml has mode: enforce. It logs to standard error and tells systemd
+when it is ready. SIGHUP makes it read the configuration again. SIGTERM makes it finish
+the steps under way and leave every VF where it is; the next start continues from there.`,
 		Example: "sluice run\nsluice run --config ./sluice.yaml --mode observe",
 		Args:    noArgs,
 	}
-	c.Flags().StringVar(&config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read along")
-	c.Flags().StringVar(&mode, "mode", "", "`mode` in place of that in the configuration: observe or enforce")
+	c.Flags().StringVar(&config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read too")
+	c.Flags().StringVar(&mode, "mode", "", "`mode` that overrides the configuration: observe or enforce")
 	c.Flags().BoolVar(&lift, "lift", false, "when stopping, lift all limits on what VMs send and receive, whatever bandwidth.stop says")
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{string(model.ModeObserve), string(model.ModeEnforce)},
 		cobra.ShellCompDirectiveNoFileComp))
@@ -44,7 +44,7 @@ way and leaves every VF where it is: the next start carries on.`,
 		case model.ModeObserve, model.ModeEnforce:
 			args = append(args, "--mode", mode)
 		default:
-			return usage(c, fmt.Errorf("--mode is observe or enforce, not %q", mode))
+			return usage(c, fmt.Errorf("--mode must be observe or enforce, not %q", mode))
 		}
 		if lift {
 			args = append(args, "--lift")
@@ -105,7 +105,7 @@ func runDaemon(ctx context.Context, in io.Reader, read func(io.Reader) error, ar
 		return fmt.Errorf("%s %s: %w", path, args[0], err)
 	}
 	if err := read(&out); err != nil {
-		return fmt.Errorf("what %s %s printed: %w; install sluice and sluiced of the same version", path, args[0], err)
+		return fmt.Errorf("cannot read what %s %s printed: %w; install sluice and sluiced of the same version", path, args[0], err)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func readOffline(r io.Reader) (*answer.Offline, error) {
 	seen := &answer.Offline{}
 	err := d.Decode(seen)
 	if err == nil && (seen.Plan.Mode == "" || seen.Doctor.Problems == nil || seen.Fsck.Findings == nil) {
-		err = errors.New("plan, doctor and fsck are not all there")
+		err = errors.New("plan, doctor or fsck is missing")
 	}
 	return seen, err
 }

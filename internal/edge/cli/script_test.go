@@ -74,8 +74,10 @@ func fakeDaemon(args []string) int {
 
 // qualified is a report with one size for which the CPU time of the VF was not measured.
 const qualified = `{"pf": "pf7", "scratch": "spare", "hardware": {"device": "8086:10c9", "driver": "igb"},
- "paths": [{"size": 64, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.0000154}, "vf": {"median_seconds": 0.0005, "host_cpu_seconds_per_packet": 0.00000004}, "boost_percent": 50},
-  {"size": 512, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.000016}, "vf": {"median_seconds": 0.0005}, "boost_percent": 50}],
+ "paths": [{"size": 64, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.0000154},
+   "vf": {"median_seconds": 0.0005, "host_cpu_seconds_per_packet": 0.00000004}, "boost_percent": 50},
+  {"size": 512, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.000016},
+   "vf": {"median_seconds": 0.0005}, "boost_percent": 50}],
  "host_cpu": {"seconds_per_packet": 0.00000153, "seconds_per_kilobyte": 0.00000025}}
 `
 
@@ -119,7 +121,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// startDaemon is `daemon [observe|empty|healthy|refuse|sla|drained|info|repairs|troubled|vpf|whatif|whatif slow|forgetful|worth|learned]`: a daemon on s.sock until the script ends.
+// startDaemon is `daemon [KIND]`: a daemon on s.sock until the script ends. KIND is a case below, vpf, "whatif", "whatif slow" or
+// forgetful.
 func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	v := edgetest.View()
 	b := edgetest.NewBackend(v)
@@ -129,7 +132,10 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	case "empty":
 		b = edgetest.NewBackend(nil)
 	case "troubled":
-		v.Errors = []string{"no answer from libvirt", "the configuration is unchanged: a.yaml:1:1: unknown key \"x\"\na.yaml:2:1: unknown key \"y\""}
+		v.Errors = []string{
+			"no answer from libvirt",
+			"the configuration is unchanged: a.yaml:1:1: unknown key \"x\"\na.yaml:2:1: unknown key \"y\"",
+		}
 	case "healthy":
 		v.Findings, v.Snapshot.Problems, v.Overrides, v.Bandwidth = nil, nil, nil, nil
 		v.Target.Reasons[1].Code = model.CodeOutranked // nobody waits after a failed move
@@ -178,7 +184,8 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		v.Bandwidth.NICs[2].Promised.Bits = 1e9
 	case "info":
 		v.Totals.Repairs = 2
-		v.Snapshot.Problems = append([]model.Problem{{Subject: "pf9", Text: "its VFs are not in the pool", Info: true}}, v.Snapshot.Problems...)
+		info := model.Problem{Subject: "pf9", Text: "its VFs are not in the pool", Info: true}
+		v.Snapshot.Problems = append([]model.Problem{info}, v.Snapshot.Problems...)
 	case "drained":
 		b = edgetest.NewBackend(drained())
 	}
@@ -216,7 +223,7 @@ func (w *tried) WhatIf(*model.View) api.WhatIf {
 	case asked == 1 || w.slow && asked < 10: // asked five times a second at most
 		return api.WhatIf{Current: "fair", Running: true}
 	case !w.ready:
-		return api.WhatIf{Current: "fair", Error: "less than a minute is remembered yet", Remedy: "ask again in a minute"}
+		return api.WhatIf{Current: "fair", Error: "less than a minute has been recorded so far", Remedy: "try again in a minute"}
 	}
 	return api.WhatIf{
 		From: edgetest.Now.Add(-time.Hour), To: edgetest.Now, Computed: edgetest.Now, Current: "fair",

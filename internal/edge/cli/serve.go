@@ -15,19 +15,19 @@ import (
 func (a *app) demoCommand() *cobra.Command {
 	o := DemoOptions{}
 	c := &cobra.Command{
-		Use: "demo", Short: "the daemon at work on a simulated host",
-		Long: `Runs the same daemon over a simulated host whose VMs change their loads, faster than
-real time, and shows what it decides and does: on a terminal as sluice top does, as lines
-otherwise. With --open or --listen it is shown in a browser instead, and the terminal has
-the link alone until you press Ctrl-C. Needs no root and touches nothing.
-With --socket, the other commands can ask it as they ask a real one, and set guarantees of
-bandwidth, which are kept there too.
+		Use: "demo", Short: "run the daemon on a simulated host",
+		Long: `Runs the same daemon on a simulated host whose VMs change their loads, faster than real
+time, and shows what it decides and does: on a terminal as sluice top does, otherwise as
+lines. With --open or --listen it is shown in a browser instead, and the terminal shows
+only the link until you press Ctrl-C. It needs no root and touches nothing. With --socket,
+the other commands work with it as with a real daemon, and can set guarantees of bandwidth,
+which it enforces too.
 
-Things go wrong on that host, from the first minute on and again and again: plugs fail, a
-guest lies about its load, the link of a PF goes down, more is guaranteed on a link than
-it carries, somebody else's VF takes what is guaranteed to others, and VMs are set up
-wrongly, which sluice prepare puts right there too. sluice doctor has a remedy for each;
---troubles=false leaves them out.`,
+Things go wrong on that host, in the first minute and again later: plugs fail, a guest
+lies about its load, the link of a PF goes down, more is guaranteed on a link than it
+carries, a VF that somebody else attached takes what is guaranteed to others, and VMs are
+set up wrongly, which sluice prepare corrects there too. sluice doctor has a remedy for
+each; --troubles=false leaves them out.`,
 		Example: `sluice demo
 sluice demo --open
 sluice demo --listen 127.0.0.1:8642
@@ -42,16 +42,16 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 	c.Flags().IntVar(&o.VMs, "vms", 100, "`number` of VMs")
 	c.Flags().IntVar(&o.VFs, "vfs", 63, "`number` of VFs")
 	c.Flags().StringVar(&o.Policy, "policy", model.DefaultPolicy, "placement policy, by `name`")
-	c.Flags().DurationVar(&o.Interval, "interval", 0, "virtual `time` between two rounds of the policy; 0: its own")
-	c.Flags().Float64Var(&o.Speed, "speed", 60, "virtual seconds a second, as a `factor`")
+	c.Flags().DurationVar(&o.Interval, "interval", 0, "virtual `time` between two rounds of the policy; 0: the policy's own")
+	c.Flags().Float64Var(&o.Speed, "speed", 60, "virtual seconds per real second, as a `factor`")
 	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted; default: 0 on a terminal, else 20m")
-	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`number` that fixes all that is random")
+	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`number` that determines everything random")
 	c.Flags().BoolVar(&o.Troubles, "troubles", true, "let things go wrong on the host, if it has 24 VMs and 12 VFs or more")
 	c.Flags().StringVar(&o.Socket, "socket", "", "also serve the API at this unix `path`")
-	c.Flags().StringVar(&o.Listen, "listen", "", "also serve the page and the API, for reading, at this TCP `address`, such as 127.0.0.1:8642")
+	c.Flags().StringVar(&o.Listen, "listen", "", "also serve the page and the API, read-only, at this TCP `address`, such as 127.0.0.1:8642")
 	open := c.Flags().Bool("open", false, "open the page in the desktop's browser")
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
-	plain := c.Flags().Bool("plain", false, "print lines, also on a terminal")
+	plain := c.Flags().Bool("plain", false, "print lines even on a terminal")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		o.Version, o.Interval = a.deps.Version, cmp.Or(o.Interval, placement.Interval(o.Policy))
 		if err := sensible(o); err != nil {
@@ -59,7 +59,7 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 		}
 		terminal, page := IsTerminal(a.std.Out), *open || o.Listen != ""
 		if !terminal && !page && !c.Flags().Changed("for") {
-			o.For = untilNobodyLooks
+			o.For = unattendedSpan
 		}
 		d := demo{app: a, o: o, open: *open, screen: terminal && !*plain && !page, lines: !terminal || *plain}
 		return d.run(c.Context())
@@ -67,9 +67,9 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 	return c
 }
 
-// untilNobodyLooks is the virtual duration of a demo whose output is not a terminal: long enough for loads to change so
+// unattendedSpan is the virtual duration of a demo whose output is not a terminal: long enough for loads to change so
 // much that VFs move.
-const untilNobodyLooks = 20 * time.Minute
+const unattendedSpan = 20 * time.Minute
 
 // demoHead says what is shown and how it ends.
 func demoHead(o DemoOptions) string {

@@ -22,14 +22,15 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "status", Short: "what is going on, in a few lines",
-		Long: `Shows the mode and the policy, how many VFs and VMs there are and how they are
-used, the load and which part of it goes over VFs, the moves so far, and whether
-doctor or fsck have something to say.
+		Use: "status", Short: "show the state of the host in a few lines",
+		Long: `Shows the mode and the policy, the numbers of VFs and VMs and how they are used, the load
+and the part of it that VMs with a VF have, the moves so far, and whether doctor or fsck
+found something.
 
-A VF of others is one that somebody else uses, on the host or in a VM. Repairs are of what
-fsck finds: enforce mode repairs by itself what cuts a VM off. After the first start that is
-one for each VM and each PF of its network, which does not filter for the VM yet.`,
+Foreign VFs are used by somebody else, on the host or in a VM. Repairs concern what fsck
+finds; in enforce mode, findings that cut a VM off are repaired automatically. After the
+first start there is one for each VM on each PF of its network, which lacks a filter for
+the VM.`,
 		Example: "sluice status\nsluice status -o json | jq .vms.holding",
 		Args:    noArgs,
 	}
@@ -42,16 +43,16 @@ func printStatus(w io.Writer, s api.Status) {
 	}
 	put("Sluice", "%s, %s, %s", orDash(s.Version), upText(s), modeText(s))
 	put("Policy", "%s, %s", s.Policy, pace(s))
-	put("VFs", "%d: %d held, %d free, %d of others", s.VFs.Total, s.VFs.Held, s.VFs.Free, s.VFs.Foreign)
+	put("VFs", "%d: %d held, %d free, %d foreign", s.VFs.Total, s.VFs.Held, s.VFs.Free, s.VFs.Foreign)
 	for _, pf := range s.PFs {
 		put("", "%s", pfText(pf))
 	}
-	put("VMs", "%d: %d with a VF%s, %d should have one, %d cannot be moved, the load of %d is not known", s.VMs.Total, s.VMs.Holding,
-		ofOthers(s.VMs.Foreign), s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
+	put("VMs", "%d: %d with a VF%s, %d should have one, %d cannot be moved, load of %d unknown", s.VMs.Total, s.VMs.Holding,
+		foreignText(s.VMs.Foreign), s.VMs.Wanting, s.VMs.Vetoed, s.VMs.Unknown)
 	if s.Overrides > 0 {
 		put("", "%s: pins, releases and SLAs set at run time (`sluice overrides`)", model.Plural(s.Overrides, "override"))
 	}
-	put("Load", "%s packets/s, %s/s; %s of the packets are those of VMs with a VF", model.SI(s.Load.PPS), model.Bits(8*s.Load.Bytes),
+	put("Load", "%s packets/s, %s/s; VMs with a VF have %s of the packets", model.SI(s.Load.PPS), model.Bits(8*s.Load.Bytes),
 		percent(s.Load.VFShare))
 	if text := bandwidthText(s.Bandwidth); text != "" {
 		put("Bandwidth", "%s", text)
@@ -86,12 +87,12 @@ func repairs(n uint64) string {
 	return ", " + model.Plural(int(n), "repair") + " of filters and settings" //nolint:gosec // a count of repairs
 }
 
-// ofOthers says how many of the VMs with a VF have one that Sluice did not assign.
-func ofOthers(n int) string {
+// foreignText says how many of the VMs with a VF have one that Sluice did not assign.
+func foreignText(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d of others)", n)
+	return fmt.Sprintf(" (%d foreign)", n)
 }
 
 // pace says how often the policy decides.
@@ -106,7 +107,7 @@ func pace(s api.Status) string {
 func upText(s api.Status) string {
 	text := "up " + (time.Duration(s.Uptime) * time.Second).String()
 	if s.Observed.IsZero() {
-		text += ", has not looked at the host yet"
+		text += ", has not observed the host yet"
 	}
 	return text
 }
@@ -114,9 +115,9 @@ func upText(s api.Status) string {
 func modeText(s api.Status) string {
 	switch {
 	case s.Drain:
-		return "draining: all VFs are being given up" + overrideText(s.Drained) + " (`sluice drain --undo` ends that)"
+		return "draining: all VFs are being taken back" + overrideText(s.Drained) + " (`sluice drain --undo` ends that)"
 	case s.Mode == api.ModeObserve:
-		return "observe mode: nothing is changed (`sluice plan` shows what would be)"
+		return "observe mode: nothing is changed (`sluice plan` shows what enforce mode would do)"
 	}
 	return s.Mode + " mode: VFs are moved"
 }
@@ -140,27 +141,27 @@ func pfText(pf api.PFStatus) string {
 	if !pf.LinkUp {
 		s += ", link down"
 	}
-	return s + fmt.Sprintf(": %s, %d held, %d free, %d of others", model.Plural(pf.VFs.Total, "VF"), pf.VFs.Held, pf.VFs.Free, pf.VFs.Foreign)
+	return s + fmt.Sprintf(": %s, %d held, %d free, %d foreign", model.Plural(pf.VFs.Total, "VF"), pf.VFs.Held, pf.VFs.Free, pf.VFs.Foreign)
 }
 
 func healthText(s api.Status) string {
 	if s.Problems == 0 && s.Findings == 0 {
-		return "no problems, nothing leaked"
+		return "no problems, no findings"
 	}
 	return fmt.Sprintf("%s (`sluice doctor`), %s (`sluice fsck`)", model.Plural(s.Problems, "problem"), model.Plural(s.Findings, "finding"))
 }
 
 func (a *app) vmsCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "vms", Short: "list the VMs: path, load and verdict",
-		Long: `Lists every VM with the path it uses, its load in both directions, who counted that
-(tap: the host, pf: the PF's driver, agent: the guest; a question mark where nothing
-supports what the guest says, a tilde where the host's counters leave room for it),
+		Use: "vms", Short: "list the VMs: path, load and decision",
+		Long: `Lists every VM with the path it uses, its load in both directions, the source of these
+figures (tap: the host, pf: the PF's driver, agent: the guest; a question mark if nothing
+supports the guest's figures, a tilde if the host's counters are consistent with them),
 whether it should have a VF, and the REASON in one word:
 
 ` + reasonHelp() + `
-WORTH is shown where sluice.yaml makes packets count differently: what one of the VM counts.
-sluice explain VM has the sentence behind the word, and what would change it.`,
+WORTH is shown if sluice.yaml gives packets different weights: what one packet of the VM
+counts. sluice explain VM has the reason as a sentence, and what would change it.`,
 		Example: "sluice vms\nsluice vms -o json | jq '.[] | select(.vf)'",
 		Args:    noArgs,
 	}
@@ -170,7 +171,7 @@ sluice explain VM has the sentence behind the word, and what would change it.`,
 // reasonHelp lists the reason codes and their meanings.
 func reasonHelp() string {
 	var b strings.Builder
-	b.WriteString("    REASON            means that\n")
+	b.WriteString("    REASON            meaning\n")
 	for _, c := range model.Codes() {
 		fmt.Fprintf(&b, "    %-17s %s\n", c, c.Means())
 	}
@@ -213,10 +214,10 @@ func reasonWord(vm api.VM) string {
 
 func (a *app) vfsCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "vfs", Short: "list the VFs: whose they are and who holds them",
-		Long: `Lists every VF of every PF. Owner sluice: held by a VM, through Sluice. Free: in the
-pool, held by nobody. Foreign: somebody else's, and left alone; the note says what
-shows it. In guest: the guest's driver has the VF open.`,
+		Use: "vfs", Short: "list the VFs with owner and holder",
+		Long: `Lists every VF of every PF. Owner sluice: Sluice gave it to the VM. Free: in the pool, not
+in use. Foreign: somebody else uses it, so Sluice leaves it alone; the note says how that
+is known. In guest: the guest's driver has the VF open.`,
 		Example: "sluice vfs\nsluice vfs -o json | jq '.[] | select(.owner == \"free\")'",
 		Args:    noArgs,
 	}
@@ -245,7 +246,7 @@ type offline struct {
 
 func offlineFlags(c *cobra.Command) *offline {
 	o := &offline{}
-	c.Flags().BoolVar(&o.on, "offline", false, "look at this host without a daemon, as root, changing nothing")
+	c.Flags().BoolVar(&o.on, "offline", false, "read the state of this host without a daemon, as root, changing nothing")
 	c.Flags().StringVar(&o.config, "config", DefaultConfig, "sluice.yaml to use with --offline, as a `file`")
 	return o
 }

@@ -43,40 +43,41 @@ type simOptions struct {
 func (a *app) simCommand() *cobra.Command {
 	var o simOptions
 	c := &cobra.Command{
-		Use: "sim {FILE | --trace FILE --vfs N}", Short: "what a policy is worth on a given load, in virtual time",
+		Use: "sim {FILE | --trace FILE --vfs N}", Short: "evaluate policies on a given load, in virtual time",
 		Long: `Runs policies on a simulated host: the daemon's own code decides, plans and moves, in
 virtual time. The load comes from a scenario FILE or from a trace: CSV with the columns
 time_s, vm, pps and, if known, bytes_s and cpu_pct; a Prometheus range query of libvirt
-counters; or a recording of ` + "`sluice record`" + `, whose VMs, VFs and rules it takes over.
-Every policy is scored against the best placement that knows the future. With allocators,
-named by the scenario or by --allocators, VMs share links and guarantees of bandwidth are
-scored instead: how often each was kept, and how much of the link was used.`,
+counters; or a recording by ` + "`sluice record`" + `, which also provides VMs, VFs and rules.
+Every policy is scored against the best placement with knowledge of the future. With
+allocators, named by the scenario or by --allocators, VMs share links, and guarantees of
+bandwidth are scored instead: how often each was kept, and how much of the link was used.`,
 		Example: `sluice sim scenarios/vnraf-table-3.yaml
 sluice sim scenarios/three-guarantees.yaml --allocators none,dbavm,waterfill --html report.html
 sluice sim --trace load.csv --vfs 8 --policy adaptive,activity,fair --html report.html
 sluice sim --trace load.csv --vfs 8 --policy activity --interval 10s -o json --decisions moves.csv`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage(c, fmt.Errorf("%s takes one scenario at a time, and there are %d", called(c), len(args)))
+				return usage(c, fmt.Errorf("%s takes one scenario at a time, but got %d", called(c), len(args)))
 			}
 			return nil
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.trace, "trace", "", "`file` (or directory of a recording) with the load to play")
-	f.IntVar(&o.vfs, "vfs", 0, "VFs to share out; needed with a trace, overrides the only PF of a scenario or recording")
+	f.StringVar(&o.trace, "trace", "", "`file` (or directory of a recording) with the load to run")
+	f.IntVar(&o.vfs, "vfs", 0, "number of VFs; required with a trace, overrides the only PF of a scenario or recording")
 	f.StringSliceVar(&o.policies, "policy", nil, "policies to compare, such as adaptive,fair; default: the scenario's, or all")
-	f.StringSliceVar(&o.allocs, "allocators", nil, "bandwidth allocators to compare, such as none,static,daqs,waterfill; default: the scenario's")
+	f.StringSliceVar(&o.allocs, "allocators", nil, "bandwidth allocators to compare, such as none,static,daqs,waterfill;"+
+		" default: the scenario's")
 	f.DurationVar(&o.interval, "interval", 0, "time between rounds of the policies given with --policy; 0: each policy's own")
-	f.DurationVar(&o.sample, "sample", 0, "time between two looks at the host; default: the scenario's, or 1s")
+	f.DurationVar(&o.sample, "sample", 0, "time between two observations of the host; default: the scenario's, or 1s")
 	f.IntVar(&o.seed, "seed", 0, "seed of everything random; default: the scenario's")
-	f.IntVar(&o.parallel, "parallel", 0, "VMs that may have a move under way at a time; default: the scenario's, or 4")
-	f.Float64Var(&o.size, "packet-size", trace.DefaultPacketSize, "mean `bytes` of a packet, for traces that count bytes only")
-	f.Float64Var(&o.lineRate, "line-rate", 400, "`Gbit/s` above which a row of a trace is absurd")
+	f.IntVar(&o.parallel, "parallel", 0, "VMs that may have a move under way at the same time; default: the scenario's, or 4")
+	f.Float64Var(&o.size, "packet-size", trace.DefaultPacketSize, "mean `bytes` per packet, for traces with bytes only")
+	f.Float64Var(&o.lineRate, "line-rate", 400, "`Gbit/s` above which a row of a trace is rejected as absurd")
 	f.StringVarP(&o.output, "output", "o", "table", "`format`: table for people, json or csv for programs")
 	f.StringVar(&o.html, "html", "", "also write a report with plots to this `file`")
 	f.StringVar(&o.decisions, "decisions", "", "also write every plug and unplug, as CSV, to this `file`")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "show progress even where standard error is no terminal")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "show progress even if standard error is not a terminal")
 	f.BoolVar(&o.quick, "no-optimum", false, "skip the best placement: no scores, but much faster")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "csv"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("policy", listOf(placement.Names()))
@@ -153,11 +154,11 @@ func (o *simOptions) check(c *cobra.Command, args []string) error {
 	case len(args) == 1 && o.trace != "":
 		return errors.New("name a scenario file or --trace, not both")
 	case len(args) == 1 && looksLikeTrace(args[0]):
-		return fmt.Errorf("%s looks like a trace, not a scenario; play it with --trace %s", args[0], args[0])
+		return fmt.Errorf("%s looks like a trace, not a scenario; run it with --trace %s", args[0], args[0])
 	case o.trace != "" && looksLikeScenario(o.trace):
 		return fmt.Errorf("%s looks like a scenario, not a trace; name it without --trace", o.trace)
 	case o.trace != "" && o.vfs == 0 && !c.Flags().Changed("vfs") && !trace.IsRecording(o.trace):
-		return errors.New("say with --vfs how many VFs there are to share out")
+		return errors.New("give the number of VFs with --vfs")
 	case o.output != "table" && o.output != "json" && o.output != "csv":
 		return fmt.Errorf("-o %s: want table, json or csv", o.output)
 	}
@@ -214,7 +215,7 @@ func (o *simOptions) scenario(c *cobra.Command, args []string, m *progress, note
 	}
 	names := o.policies
 	if s.Shares() && len(names) > 1 {
-		return nil, usage(c, errors.New("--policy: where allocators are compared, one policy places VFs; name one"))
+		return nil, usage(c, errors.New("--policy: a comparison of allocators uses a single policy; name one"))
 	}
 	if !s.Shares() && len(names) == 0 && len(s.Policies) == 0 {
 		names = placement.Names()
@@ -334,7 +335,7 @@ func newProgress(w io.Writer, always bool) *progress {
 func (p *progress) show(done float64, what string) {
 	left := ""
 	if took := time.Since(p.begun); done > 0.02 && done < 1 {
-		left = fmt.Sprintf(", %s to go", time.Duration(float64(took)*(1-done)/done).Round(time.Second))
+		left = fmt.Sprintf(", %s left", time.Duration(float64(took)*(1-done)/done).Round(time.Second))
 	}
 	if done >= 1 {
 		what = "finding the best placement"

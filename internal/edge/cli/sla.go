@@ -17,11 +17,11 @@ import (
 
 func (a *app) slaCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "sla", Short: "what each NIC is guaranteed and allowed, and where that is set",
-		Long: `Lists the SLA that is in force for each NIC: what it may always send, what it may never
-exceed, its weight in the sharing of what is left over, and where that is set. What was
-set with sluice sla set goes before the domain's metadata in libvirt, that before the
-first rule of sluice.yaml, and that before the class. sluice bw shows what becomes of it.`,
+		Use: "sla", Short: "show and set what each NIC is guaranteed and allowed",
+		Long: `Lists the SLA in force for each NIC: the rate it can always send at, the rates it may never
+exceed, its weight in sharing the remaining bandwidth, and where these are set. The order
+of precedence is: sluice sla set, the domain's metadata in libvirt, the first matching rule
+of sluice.yaml, the class. sluice bw shows the effect.`,
 		Example: "sluice sla\nsluice sla set db-1 --guarantee 2Gbit --for 1h\nsluice sla clear db-1",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -39,7 +39,7 @@ first rule of sluice.yaml, and that before the class. sluice bw shows what becom
 func (a *app) slaShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show [VM]", Short: "list the SLAs in force, of all VMs or of one",
-		Long:    `Lists what sluice sla lists. With a VM, its NICs alone, and what was set for them at run time.`,
+		Long:    `Lists the same as sluice sla. With a VM, only its NICs, and what was set for them at run time.`,
 		Example: "sluice sla show db-1\nsluice sla show -o json | jq '.[] | select(.guarantee.bits_per_second > 0)'",
 		Args:    atMostOneVM, ValidArgsFunction: a.completeVM,
 	}
@@ -67,7 +67,7 @@ func printSLAs(w io.Writer, list []api.NICSLA) {
 		s := &list[i]
 		guarantee := rateText(s.Guarantee)
 		if s.Promised != s.Guarantee {
-			guarantee += " (" + cmp.Or(rateText(s.Promised), "nothing") + " of it kept)"
+			guarantee += " (" + cmp.Or(rateText(s.Promised), "nothing") + " of it promised)"
 		}
 		rows = append(rows, []string{
 			s.VM, s.NIC, guarantee, rateText(s.Limit), rateText(s.Receive), fmt.Sprintf("%g", s.Weight), s.Class, s.Source,
@@ -110,29 +110,31 @@ func slaText(o *api.Override) string {
 func (a *app) slaSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set VM", Short: "set what a VM's NICs are guaranteed and allowed (role operate)",
-		Long: `What is set here goes before the domain's metadata, sluice.yaml and the class, field by
-field. It counts at once and until sluice sla clear, or until the end given by --for or
---until, outlasts a restart of the daemon, and replaces what was set before for the same
---nic. Rates have units, as in sluice.yaml: bits are each NIC's own, packets/s the VM's.
-A guarantee that the link does not carry beside all others is refused, unless sluice.yaml
-has bandwidth.overcommit: allow. While --receive or a --limit in packets/s is set, which
-a VF cannot keep, the VM has no VF.`,
-		Example: "sluice sla set db-1 --guarantee 2Gbit --for 1h --reason 'nightly copy'\nsluice sla set web-1 --nic ua-net1 --limit '1Gbit 100kpps' --receive 2Gbit\nsluice sla set db-1 --class gold --weight 4 --until 06:00",
-		Args:    oneVM, ValidArgsFunction: a.completeVM,
+		Long: `What is set here overrides the domain's metadata, sluice.yaml and the class, field by
+field. It takes effect at once, lasts until sluice sla clear or until the end given by
+--for or --until, survives a restart of the daemon, and replaces what was set before for
+the same --nic. Rates have units, as in sluice.yaml: bits apply to each NIC, packets/s to
+the whole VM. A guarantee that the link cannot carry in addition to all others is refused,
+unless sluice.yaml has bandwidth.overcommit: allow. While --receive or a --limit in
+packets/s is set, which cannot be enforced on a VF, the VM has no VF.`,
+		Example: `sluice sla set db-1 --guarantee 2Gbit --for 1h --reason 'nightly copy'
+sluice sla set web-1 --nic ua-net1 --limit '1Gbit 100kpps' --receive 2Gbit
+sluice sla set db-1 --class gold --weight 4 --until 06:00`,
+		Args: oneVM, ValidArgsFunction: a.completeVM,
 	}
 	f := newOverrideFlags(c)
 	var r api.Request
 	s := &api.SLA{}
-	c.Flags().StringVar(&s.Guarantee, "guarantee", "", "what it may always send, as a `rate` such as 2Gbit or '2Gbit 50kpps'")
-	c.Flags().StringVar(&s.Limit, "limit", "", "`rate` that it never sends more than")
-	c.Flags().StringVar(&s.Receive, "receive", "", "`rate` that it never receives more than")
-	c.Flags().Float64Var(&s.Weight, "weight", 0, "its share of what is left over, a `number` from 0.001 to 1000")
+	c.Flags().StringVar(&s.Guarantee, "guarantee", "", "`rate` that it can always send at, such as 2Gbit or '2Gbit 50kpps'")
+	c.Flags().StringVar(&s.Limit, "limit", "", "`rate` that it may not exceed when sending")
+	c.Flags().StringVar(&s.Receive, "receive", "", "`rate` that it may not exceed when receiving")
+	c.Flags().Float64Var(&s.Weight, "weight", 0, "its share of the remaining bandwidth, a `number` from 0.001 to 1000")
 	c.Flags().StringVar(&s.Class, "class", "", "`name` of a class of sluice.yaml")
 	a.nicFlag(c, &r)
 	_ = c.RegisterFlagCompletionFunc("class", a.completeClass)
 	return printing(a, c, func(ctx context.Context, args []string) (none api.Result, err error) {
 		if c.Flags().Changed("weight") && !(s.Weight > 0) {
-			return none, usage(c, errors.New("--weight must be a number from 0.001 to 1000; sluice sla clear takes back what was set"))
+			return none, usage(c, errors.New("--weight must be a number from 0.001 to 1000; to remove what was set, use sluice sla clear"))
 		}
 		if *s == (api.SLA{}) {
 			return none, usage(c, errors.New("nothing is set: give --guarantee, --limit, --receive, --weight or --class"))
@@ -147,9 +149,9 @@ a VF cannot keep, the VM has no VF.`,
 
 func (a *app) slaClearCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "clear VM", Short: "take back what sluice sla set set (role operate)",
-		Long: `The VM's SLA is that of its metadata, of sluice.yaml and of its class again. With --nic only
-what was set with the same --nic is taken back.`,
+		Use: "clear VM", Short: "remove what sluice sla set has set (role operate)",
+		Long: `The VM's SLA then comes from its metadata, sluice.yaml and its class again. With --nic, only
+what was set with the same --nic is removed.`,
 		Example: "sluice sla clear db-1\nsluice sla clear web-1 --nic ua-net1",
 		Args:    oneVM, ValidArgsFunction: a.completeOverridden(true),
 	}
@@ -163,6 +165,6 @@ what was set with the same --nic is taken back.`,
 
 // nicFlag adds --nic.
 func (a *app) nicFlag(c *cobra.Command, r *api.Request) {
-	c.Flags().StringVar(&r.NIC, "nic", "", "its NICs with this alias, MAC or network, a `pattern` as in the shell; otherwise each NIC")
+	c.Flags().StringVar(&r.NIC, "nic", "", "its NICs with this alias, MAC or network, a `pattern` as in the shell; default: all NICs")
 	_ = c.RegisterFlagCompletionFunc("nic", a.completeNIC)
 }

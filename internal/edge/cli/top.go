@@ -16,17 +16,17 @@ import (
 
 func (a *app) topCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "top", Short: "the host and its VMs, live on a terminal",
-		Long: `Shows the host at a glance and its VMs in a table, and follows what changes. The table
-can be sorted by each column and filtered; Enter shows all about one VM, p what stands in
-the way and what to do about it, ? the other keys. A wider terminal shows more columns and
-more of each reason. It only looks; what it shows, sluice status, vms, bw, doctor and
-explain print once.`,
-		Example: "sluice top\nsluice top | cat        # no terminal: refused; use sluice vms",
+		Use: "top", Short: "show the host and its VMs live on a terminal",
+		Long: `Shows the host at a glance and its VMs in a table, and follows all changes. The table can
+be sorted by any column and filtered. Enter shows the details of a VM, p the problems with
+their remedies, ? the other keys. A wider terminal shows more columns and more of each
+reason. It changes nothing; sluice status, vms, bw, doctor and explain print the same
+information once.`,
+		Example: "sluice top\nsluice top | cat        # not a terminal: refused; use sluice vms",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !IsTerminal(a.std.Out) {
-				return usage(c, errors.New("top needs a terminal; `sluice status`, `vms` and `doctor` print the same once"))
+				return usage(c, errors.New("top needs a terminal; `sluice status`, `vms` and `doctor` print the same information once"))
 			}
 			err := top.Run(c.Context(), clientSource{a.client()}, tcell.NewScreen, "Sluice")
 			return ended(c.Context(), err)

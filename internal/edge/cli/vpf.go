@@ -18,14 +18,14 @@ import (
 
 func (a *app) vpfCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "vpf", Short: "SR-IOV inside VMs: virtual PFs, their VFs and what each may do",
+		Use: "vpf", Short: "SR-IOV inside VMs: virtual PFs, their VFs and the policy of each",
 		Long: `A virtual PF is an SR-IOV physical function that QEMU (10.1 or later) emulates for a VM,
 which can hand its virtual VFs to containers and pods. Each virtual VF is a tap on a
-bridge of the host, or a vDPA device, and the host holds it to a policy that not even
+bridge of the host, or a vDPA device, and the host enforces a policy on it that not even
 root in the guest can change: MACs, VLANs, spoof check, rates, isolation, link.
 
 They are defined while the VM is shut off, and are part of its XML in libvirt from then
-on. docs/virtual-pf.md leads from here to two pods with a virtual VF each.`,
+on. docs/virtual-pf.md shows the way from there to two pods with a virtual VF each.`,
 		Example: "sluice vpf define node-1 --vfs 4 --network br0\nsluice vpf\nsluice vpf set node-1 --vf 0 --vlan 10 --limit 1Gbit",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -43,7 +43,7 @@ on. docs/virtual-pf.md leads from here to two pods with a virtual VF each.`,
 func (a *app) vpfListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "list the virtual PFs of all VMs",
-		Long:    "Lists each virtual PF with how many of its VFs are in use, and what is wrong with it.",
+		Long:    "Lists each virtual PF with the number of its VFs in use and the number of problems.",
 		Example: "sluice vpf list\nsluice vpf list -o json | jq '.[] | select(.problems != [])'",
 		Args:    noArgs,
 	}
@@ -71,7 +71,7 @@ func printVPFs(w io.Writer, list []api.VirtualPF) {
 		}
 		state := "running"
 		if !p.Running {
-			state = cmp.Or(p.Why, "is off")
+			state = cmp.Or(p.Why, "its VM is off")
 		}
 		if problems > 0 {
 			state += fmt.Sprintf("; problems: %d", problems)
@@ -83,15 +83,15 @@ func printVPFs(w io.Writer, list []api.VirtualPF) {
 
 func (a *app) vpfShowCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "show VM [NAME]", Short: "show each virtual VF of a VM: policy, who has it, what was dropped",
+		Use: "show VM [NAME]", Short: "show each virtual VF of a VM: policy, owner, dropped packets",
 		Long: `Shows the functions of a VM's virtual PFs, or of one of them, with
 
-    LINK     that the guest sees; a virtual VF's is down until its policy stands and, where
-             the guest has a channel to the daemon, somebody in it has the VF
-    STANDS   whether the policy was read back from the kernel as it should be
-    DROPPED  packets by reason: spoof (a sender it may not be), VLAN, rate
+    LINK      that the guest sees; a virtual VF's is down until its policy is in force and, if
+              the guest has a channel to the daemon, somebody in it has requested the VF
+    IN-FORCE  whether the policy, read back from the kernel, is as it should be
+    DROPPED   packets by reason: spoof (forbidden sender), VLAN, rate
 
-and the problems found, with what to do.`,
+and the problems found, with remedies.`,
 		Example: "sluice vpf show node-1\nsluice vpf show node-1 vpf1 -o json",
 		Args:    vmAndName, ValidArgsFunction: a.completeVPF,
 	}
@@ -126,13 +126,13 @@ func printVPF(w io.Writer, list []api.VirtualPF) {
 		fmt.Fprintf(w, "%s of %s: %s over %s on %s\n", printable(p.Name), printable(p.VM), printable(p.Model), printable(p.Backend),
 			printable(p.Network))
 		if !p.Running {
-			fmt.Fprintf(w, "not there now: %s\n", printable(cmp.Or(p.Why, "its VM is off")))
+			fmt.Fprintf(w, "not present now: %s\n", printable(cmp.Or(p.Why, "its VM is off")))
 		}
 		var rows [][]string
 		for k := range p.Functions {
 			rows = append(rows, functionRow(&p.Functions[k]))
 		}
-		table(w, "FUNCTION MAC TAP LINK STANDS OWNER DROPPED POLICY", rows)
+		table(w, "FUNCTION MAC TAP LINK IN-FORCE OWNER DROPPED POLICY", rows)
 		printVPFProblems(w, p)
 	}
 }
@@ -162,10 +162,6 @@ func functionName(f *api.VirtualFunction) string {
 }
 
 func functionRow(f *api.VirtualFunction) []string {
-	stands := "yes"
-	if !f.Stands {
-		stands = "no"
-	}
 	var drops []string
 	for _, d := range []struct {
 		name string
@@ -175,7 +171,8 @@ func functionRow(f *api.VirtualFunction) []string {
 			drops = append(drops, fmt.Sprintf("%s %d", d.name, d.n))
 		}
 	}
-	return []string{functionName(f), f.MAC, f.Tap, f.Link, stands, f.Owner, strings.Join(drops, ", "), policyText(&f.Policy)}
+	inForce := map[bool]string{true: "yes", false: "no"}[f.Stands]
+	return []string{functionName(f), f.MAC, f.Tap, f.Link, inForce, f.Owner, strings.Join(drops, ", "), policyText(&f.Policy)}
 }
 
 // policyText lists what differs from the defaults of a virtual VF.
@@ -203,47 +200,52 @@ func policyText(p *api.PortPolicy) string {
 
 func (a *app) vpfDefineCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "define VM --vfs N --network BRIDGE", Short: "give a VM that is shut off a virtual PF (role own)",
-		Long: `Adds the virtual PF's devices to the VM's XML in libvirt and leaves the rest of it as it
-was: an interface for the PF and for each VF, with MACs of their own, a PCIe root port,
-and a virtio-serial channel through which the guest asks for VFs. They are there from the
-VM's next start on, and stay until sluice vpf undefine. A VM may have several.
+		Use: "define VM --vfs N --network BRIDGE", Short: "add a virtual PF to a VM that is shut off (role own)",
+		Long: `Adds the virtual PF's devices to the VM's XML in libvirt and leaves the rest as it is: an
+interface for the PF and for each VF, with MACs of their own, a PCIe root port, and a
+virtio-serial channel through which the guest requests VFs. They exist from the VM's next
+start until sluice vpf undefine. A VM may have several virtual PFs.
 
 In the guest, write the number of VFs to sriov_numvfs of the PF's PCI device. With
 --model igb the guest sees an Intel 82576, which the stock SR-IOV CNI plugin works with;
-all of its VFs share one tap, at which they are told apart by MAC and VLAN.`,
-		Example: "sluice vpf define node-1 --vfs 4 --network br0\nsluice vpf define node-1 --name storage --vfs 2 --network br1 --model igb\nsluice vpf define node-2 --vfs 16 --ari --network br0",
-		Args:    oneVM, ValidArgsFunction: a.completeVM,
+all of its VFs share one tap, where MAC and VLAN distinguish them.`,
+		Example: `sluice vpf define node-1 --vfs 4 --network br0
+sluice vpf define node-1 --name storage --vfs 2 --network br1 --model igb
+sluice vpf define node-2 --vfs 16 --ari --network br0`,
+		Args: oneVM, ValidArgsFunction: a.completeVM,
 	}
 	var b api.DefineVPF
 	c.Flags().IntVar(&b.VFs, "vfs", 0, "`number` of virtual VFs: up to 7, or more with --ari")
-	c.Flags().StringVar(&b.Network, "network", "", "`bridge` that its taps are to be ports of; with --backend vdpa what makes its devices, such as pci/0000:03:00.*")
-	c.Flags().StringVar(&b.Name, "name", "vpf0", "`name` that tells the VM's virtual PFs apart")
+	c.Flags().StringVar(&b.Network, "network", "", "`bridge` for its taps; with --backend vdpa the management device,"+
+		" such as pci/0000:03:00.*")
+	c.Flags().StringVar(&b.Name, "name", "vpf0", "`name` of this virtual PF, unique in the VM")
 	c.Flags().StringVar(&b.Model, "model", "virtio", "`device` that QEMU emulates: virtio or igb")
-	c.Flags().StringVar(&b.Backend, "backend", "tap", "`kind` of what carries the frames on the host: tap or vdpa")
+	c.Flags().StringVar(&b.Backend, "backend", "tap", "`kind` of device that carries the frames on the host: tap or vdpa")
 	c.Flags().BoolVar(&b.ARI, "ari", false, "allow more VFs than a slot has functions (alternative routing-ID interpretation)")
-	c.Flags().BoolVar(&b.NoChannel, "no-channel", false, "let the guest ask for nothing: each VF's link is up as soon as its policy stands")
+	c.Flags().BoolVar(&b.NoChannel, "no-channel", false, "give the guest no channel: each VF's link is up as soon as its policy is in force")
 	_ = c.RegisterFlagCompletionFunc("model", cobra.FixedCompletions([]string{"virtio", "igb"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"tap", "vdpa"}, cobra.ShellCompDirectiveNoFileComp))
 	return printing(a, c, func(ctx context.Context, args []string) (p api.VirtualPF, err error) {
 		switch {
 		case b.VFs < 1:
-			return p, usage(c, errors.New("say how many VFs it is to have: --vfs 4"))
+			return p, usage(c, errors.New("give the number of VFs, such as --vfs 4"))
 		case b.Network == "" && b.Backend == "tap":
-			return p, usage(c, errors.New("name the bridge that its taps are to be ports of: --network br0 (with --backend vdpa what makes its devices: see vdpa mgmtdev show)"))
+			return p, usage(c, errors.New("name the bridge for its taps, such as --network br0 "+
+				"(with --backend vdpa the management device: see vdpa mgmtdev show)"))
 		}
 		b.VM = args[0]
 		return a.client().DefineVPF(ctx, b)
 	}, func(w io.Writer, p api.VirtualPF) {
-		fmt.Fprintf(w, "%s has the virtual PF %s (MAC %s) with %d VFs from its next start on\n", printable(p.VM), printable(p.Name), p.MAC, b.VFs)
+		fmt.Fprintf(w, "%s has the virtual PF %s (MAC %s) with %d VFs from its next start\n", printable(p.VM), printable(p.Name), p.MAC, b.VFs)
 		fmt.Fprintf(w, "start it (virsh start %s), and see sluice vpf show %[1]s\n", printable(p.VM))
 	})
 }
 
 func (a *app) vpfUndefineCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "undefine VM [NAME]", Short: "take a virtual PF away from a VM that is shut off (role own)",
-		Long:    "Takes the devices out of the VM's XML in libvirt again, with the channel if it was the last. NAME may be left out where the VM has one only.",
+		Use: "undefine VM [NAME]", Short: "remove a virtual PF from a VM that is shut off (role own)",
+		Long: `Removes the virtual PF's devices from the VM's XML in libvirt, and the channel with the last
+virtual PF. NAME may be left out if the VM has only one.`,
 		Example: "sluice vpf undefine node-1\nsluice vpf undefine node-1 storage",
 		Args:    vmAndName, ValidArgsFunction: a.completeVPF,
 	}
@@ -258,7 +260,7 @@ func vmAndName(c *cobra.Command, args []string) error {
 		return oneVM(c, args)
 	}
 	if len(args) > 2 {
-		return usage(c, fmt.Errorf("%s takes a VM and the name of one of its virtual PFs, and there is also %q", called(c), args[2]))
+		return usage(c, fmt.Errorf("%s takes a VM and the name of one of its virtual PFs, but also got %q", called(c), args[2]))
 	}
 	return nil
 }

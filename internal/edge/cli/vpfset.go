@@ -14,15 +14,17 @@ import (
 func (a *app) vpfSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set VM [NAME]", Short: "set what virtual VFs may do (role operate)",
-		Long: `Changes the policy of a VM's virtual VFs at once, and for good: of all those VFs or, where
-that fails, of none. What is not named stays as it is. An empty value takes a setting away:
---trunk "". Of a VF that a guest has with a policy of its own, what is set here counts at
-once too; what the guest asked for stays where that is narrower.
+		Long: `Changes the policy of a VM's virtual VFs, at once and permanently: of all these VFs or, if
+that fails, of none. Settings that are not named stay as they are. An empty value removes a
+setting: --trunk "". The change also applies at once to a VF that a guest uses with a policy
+of its own; where the guest requested something narrower, that stays in force.
 
-Rates are a part of what the whole virtual PF has by its VM's SLA (sluice sla): --guarantee,
+Rates are a part of what the VM's SLA (sluice sla) gives the whole virtual PF: --guarantee,
 --weight and --limit divide that among its VFs.`,
-		Example: "sluice vpf set node-1 --vf 0 --vf 1 --vlan 10\nsluice vpf set node-1 --vf 2 --trunk 20-29,40 --spoof-check=false\nsluice vpf set node-1 --limit '1Gbit 100kpps' --isolated --check-arp --address 10.0.0.5",
-		Args:    vmAndName, ValidArgsFunction: a.completeVPF,
+		Example: `sluice vpf set node-1 --vf 0 --vf 1 --vlan 10
+sluice vpf set node-1 --vf 2 --trunk 20-29,40 --spoof-check=false
+sluice vpf set node-1 --limit '1Gbit 100kpps' --isolated --check-arp --address 10.0.0.5`,
+		Args: vmAndName, ValidArgsFunction: a.completeVPF,
 	}
 	f := newPortFlags(c.Flags())
 	_ = c.RegisterFlagCompletionFunc("vf", completeList(a.completeVF))
@@ -50,19 +52,20 @@ type portFlags struct {
 
 func newPortFlags(flags *pflag.FlagSet) *portFlags {
 	f := &portFlags{}
-	flags.IntSliceVar(&f.vfs, "vf", nil, "`number` of the VF, as in virtfn0 in the guest; may be given again; otherwise each VF")
-	flags.StringSliceVar(&f.macs, "mac", nil, "`MAC` that it may send from beside its own; may be given again")
-	flags.IntVar(&f.vlan, "vlan", 0, "access `VLAN`: the host tags what it sends, and it sees no tags; 0: none")
-	flags.StringVar(&f.trunk, "trunk", "", "`VLANs` that it tags itself, such as 10-20,30")
-	flags.BoolVar(&f.spoof, "spoof-check", false, "drop what it sends from other MACs; on until --spoof-check=false")
-	flags.BoolVar(&f.arp, "check-arp", false, "drop ARP, RARP and ND that speak for other MACs or addresses, and what only routers, DHCP servers and queriers send")
-	flags.StringSliceVar(&f.addresses, "address", nil, "IP `address` that it may send from; may be given again; otherwise any")
-	flags.StringVar(&f.link, "link", "", "`mode` of its link: auto (up while somebody in the guest has it), up or down")
-	flags.BoolVar(&f.isolated, "isolated", false, "keep it from other isolated ports of its bridge")
-	flags.StringVar(&f.guarantee, "guarantee", "", "`rate` that it may always send, of what the virtual PF has")
-	flags.StringVar(&f.limit, "limit", "", "`rate` that it never sends more than, such as '1Gbit 100kpps'")
-	flags.StringVar(&f.receive, "receive", "", "`rate` that it never receives more than")
-	flags.Float64Var(&f.weight, "weight", 0, "its share of what is left over, a `number` from 0.001 to 1000")
+	flags.IntSliceVar(&f.vfs, "vf", nil, "`number` of the VF, as in virtfn0 in the guest; may be repeated; default: all VFs")
+	flags.StringSliceVar(&f.macs, "mac", nil, "additional `MAC` that it may send from; may be repeated")
+	flags.IntVar(&f.vlan, "vlan", 0, "access `VLAN`: the host tags its frames, and it sees no tags; 0: none")
+	flags.StringVar(&f.trunk, "trunk", "", "`VLANs` whose tags it uses itself, such as 10-20,30")
+	flags.BoolVar(&f.spoof, "spoof-check", false, "drop frames that it sends from other MACs; on unless --spoof-check=false")
+	flags.BoolVar(&f.arp, "check-arp", false, "drop ARP, RARP and ND for other MACs or addresses,"+
+		" and what only routers, DHCP servers and queriers send")
+	flags.StringSliceVar(&f.addresses, "address", nil, "IP `address` that it may send from; may be repeated; default: any")
+	flags.StringVar(&f.link, "link", "", "`mode` of its link: auto (up while somebody in the guest uses the VF), up or down")
+	flags.BoolVar(&f.isolated, "isolated", false, "separate it from other isolated ports of its bridge")
+	flags.StringVar(&f.guarantee, "guarantee", "", "`rate` that it can always send at, as a part of the virtual PF's")
+	flags.StringVar(&f.limit, "limit", "", "`rate` that it may not exceed when sending, such as '1Gbit 100kpps'")
+	flags.StringVar(&f.receive, "receive", "", "`rate` that it may not exceed when receiving")
+	flags.Float64Var(&f.weight, "weight", 0, "its share of the remaining bandwidth, a `number` from 0.001 to 1000")
 	return f
 }
 

@@ -17,17 +17,17 @@ import (
 
 func (a *app) whatifCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "whatif", Short: "what other policies would have done with the last hour",
-		Long: `Shows what each policy would have been worth with the loads of the last hour, as the daemon
-remembers them: which share of all packets VFs would have carried, and how many moves that
-would have taken. GROSS is that share, and NET is less what the moves cost: a VF that goes
-from one VM to another counts as ten seconds of a median load. The daemon has it worked out
-by another process, at most once in five minutes; this waits for it.`,
+		Use: "whatif", Short: "show what other policies would have achieved in the last hour",
+		Long: `Shows what each policy would have achieved with the loads of the last hour, which the
+daemon remembers. GROSS is the share of all packets that VFs would have carried; NET also
+deducts the cost of the moves, where a VF that goes from one VM to another costs ten
+seconds of a median load; MOVES is their number. The daemon has another process compute
+this, at most once every five minutes; this command waits for the result.`,
 		Example: "sluice whatif\nsluice whatif -o json | jq '.policies[0].policy'",
 		Args:    noArgs,
 	}
 	o := outputFlag(c)
-	compute := c.Flags().Bool("compute", false, "work it out: read what is remembered from standard input")
+	compute := c.Flags().Bool("compute", false, "compute the result: read the remembered hour from standard input")
 	_ = c.Flags().MarkHidden("compute") // for the daemon
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *compute {
@@ -46,10 +46,10 @@ by another process, at most once in five minutes; this waits for it.`,
 func (a *app) computeWhatIf(c *cobra.Command) error {
 	var past history.Past
 	if err := json.NewDecoder(a.std.In).Decode(&past); err != nil {
-		return fmt.Errorf("what is remembered cannot be read: %w; install sluice and sluiced of the same version", err)
+		return fmt.Errorf("the remembered hour cannot be read: %w; install sluice and sluiced of the same version", err)
 	}
 	if past.Snapshot == nil {
-		return errors.New("what is remembered has no Snapshot")
+		return errors.New("the remembered hour has no Snapshot")
 	}
 	list, err := whatif.Compute(c.Context(), &past)
 	if err != nil {
@@ -75,14 +75,14 @@ func (a *app) askWhatIf(c *cobra.Command) (api.WhatIf, error) {
 		case <-c.Context().Done():
 			return w, c.Context().Err()
 		case <-slow:
-			fmt.Fprintln(a.std.Err, "It is being worked out by another process of the daemon, which may take a minute.")
+			fmt.Fprintln(a.std.Err, "The daemon is computing this in another process, which may take a minute.")
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
 func printWhatIf(out io.Writer, w api.WhatIf) {
-	fmt.Fprintf(out, "From %s to %s; the policy now is %s.\n\n", w.From.Local().Format(time.TimeOnly),
+	fmt.Fprintf(out, "From %s to %s; the present policy is %s.\n\n", w.From.Local().Format(time.TimeOnly),
 		w.To.Local().Format(time.TimeOnly), w.Current)
 	var rows [][]string
 	for _, p := range w.Policies {

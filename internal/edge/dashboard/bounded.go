@@ -78,9 +78,7 @@ func (c *conn) Write(p []byte) (int, error) {
 // Close closes the connection and frees its slot.
 func (c *conn) Close() error {
 	c.from.mu.Lock()
-	if i := slices.Index(c.from.open, c); i >= 0 {
-		c.from.open = slices.Delete(c.from.open, i, i+1)
-	}
+	c.from.open = slices.DeleteFunc(c.from.open, func(o *conn) bool { return o == c })
 	c.from.mu.Unlock()
 	return c.Conn.Close()
 }
@@ -92,8 +90,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// keep marks a request's connection as authenticated.
-func keep(ctx context.Context) {
+// markKnown marks a request's connection as authenticated.
+func markKnown(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
 		c.known.Store(true)
 	}

@@ -35,11 +35,11 @@ const (
 	maxHeader   = 16 << 10
 )
 
-// New listens on the port of 127.0.0.1; 0 selects a free port. Run or Close must follow.
+// New listens on the port of 127.0.0.1; 0 selects a free port. Run must follow.
 func New(socket string, port int) (*Server, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w; choose another port, or none", err)
+		return nil, fmt.Errorf("listen: %w; choose another port, or leave --port out for a free one", err)
 	}
 	_, p, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
@@ -60,9 +60,6 @@ func New(socket string, port int) (*Server, error) {
 func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String() + s.gate.root + "?token=" + url.QueryEscape(s.gate.token)
 }
-
-// Close frees the port of a Server that was not run.
-func (s *Server) Close() error { return s.listener.Close() }
 
 // Run serves until ctx is done. Open pages are disconnected then.
 func (s *Server) Run(ctx context.Context) error {
@@ -121,22 +118,22 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	switch {
 	case r.Host != "127.0.0.1:"+g.port: // DNS rebinding: another name that resolves to this address
-		refuse(w, http.StatusMisdirectedRequest, "this is not "+strconv.Quote(r.Host), "use the link that sluice dashboard printed")
+		refuse(w, http.StatusMisdirectedRequest, "this server is not "+strconv.Quote(r.Host), "use the link that sluice dashboard printed")
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
-		refuse(w, http.StatusMethodNotAllowed, "the page can only look", "use the command of sluice for it")
+		refuse(w, http.StatusMethodNotAllowed, "the page is read-only", "use a command of sluice to change something")
 	case r.URL.Path == g.root && r.URL.Query().Has("token"):
 		g.enter(w, r)
 	case !strings.HasPrefix(r.URL.Path, g.root), !g.known(r):
-		refuse(w, http.StatusForbidden, "this browser has not been let in",
-			"open the link that sluice dashboard printed; it works once, so start the command again for another browser")
+		refuse(w, http.StatusForbidden, "this browser is not authorized",
+			"open the link that sluice dashboard printed; it works once, so run the command again for another browser")
 	case foreign(r):
-		refuse(w, http.StatusForbidden, "another site asks for this", "open the page itself")
+		refuse(w, http.StatusForbidden, "this request comes from another site", "open the page itself")
 	default:
 		h.Del("Cache-Control") // the daemon sets its own
 		h.Del("Referrer-Policy")
 		h.Del("X-Content-Type-Options")
-		keep(r.Context())
+		markKnown(r.Context())
 		g.next.ServeHTTP(w, r)
 	}
 }
@@ -145,7 +142,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *gate) enter(w http.ResponseWriter, r *http.Request) {
 	if !g.known(r) {
 		if !g.take(r.URL.Query().Get("token")) {
-			refuse(w, http.StatusForbidden, "this link has been used, or is another one's", "start sluice dashboard again for a new one")
+			refuse(w, http.StatusForbidden, "this link has been used already or is not valid here", "run sluice dashboard again for a new link")
 			return
 		}
 		http.SetCookie(w, &http.Cookie{ //nolint:gosec // no TLS on the loopback address, so not Secure
@@ -155,7 +152,7 @@ func (g *gate) enter(w http.ResponseWriter, r *http.Request) {
 	if foreign(r) { // as from the file of Open: a redirect would count as cross-site, and the browser would not send the cookie
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		_ = leads.Execute(w, g.root) // the client may have disconnected
+		_ = redirect.Execute(w, g.root) // the client may have disconnected
 		return
 	}
 	http.Redirect(w, r, g.root, http.StatusSeeOther)

@@ -20,15 +20,15 @@ const openFor = 30 * time.Second
 // the file and returns when ctx ends, which is not an error, or half a minute after calling the browser.
 func Open(ctx context.Context, link string) (err error) {
 	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-		return errors.New("there is no desktop here to open a browser on")
+		return errors.New("there is no desktop session to open a browser in")
 	}
 	program, err := exec.LookPath("xdg-open")
 	if err != nil {
-		return errors.New("xdg-open is not installed (package xdg-utils), so no browser can be opened")
+		return errors.New("no browser can be opened: xdg-open is not installed (package xdg-utils)")
 	}
 	file, remove, err := linkFile(link)
 	if err != nil {
-		return fmt.Errorf("write the file that leads the browser to the page: %w", err)
+		return fmt.Errorf("write the file that directs the browser to the page: %w", err)
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	err = exec.CommandContext(ctx, program, (&url.URL{Scheme: "file", Path: file}).String()).Run() //nolint:gosec // as found
@@ -45,7 +45,7 @@ func Open(ctx context.Context, link string) (err error) {
 	return nil
 }
 
-var leads = template.Must(template.New("").Parse(`<!DOCTYPE html>
+var redirect = template.Must(template.New("").Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Sluice</title>
 <meta http-equiv="refresh" content="0;url={{.}}"></head>
 <body><a href="{{.}}">The page of Sluice</a></body></html>
@@ -63,7 +63,7 @@ func linkFile(link string) (file string, remove func() error, err error) {
 	file = filepath.Join(dir, "open.html")
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // in our own directory
 	if err == nil {
-		err = errors.Join(leads.Execute(f, link), f.Close())
+		err = errors.Join(redirect.Execute(f, link), f.Close())
 	}
 	if err != nil {
 		return "", nil, errors.Join(err, remove())

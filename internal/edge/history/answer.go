@@ -1,6 +1,8 @@
 package history
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,13 +27,10 @@ func (m *Memory) copy() *copied {
 	defer m.mu.Unlock()
 	c := &copied{
 		revision: m.revision, at: m.at, columns: slices.Clone(m.columns), now: m.now, holdings: slices.Clone(m.holdings),
-		moves: slices.Clone(m.moves), dropped: m.dropped, capacity: make(map[string]uint64, len(m.capacity)),
+		moves: slices.Clone(m.moves), dropped: m.dropped, capacity: maps.Clone(m.capacity),
 	}
 	for _, h := range m.held {
 		c.holdings = append(c.holdings, h)
-	}
-	for pf, bits := range m.capacity {
-		c.capacity[pf] = bits
 	}
 	return c
 }
@@ -133,10 +132,7 @@ func (c *copied) events(out *api.History, q answer.HistoryQuery) {
 		}
 	}
 	slices.SortFunc(out.Holdings, func(a, b api.Holding) int {
-		if n := answer.Natural(a.VF, b.VF); n != 0 {
-			return n
-		}
-		return a.From.Compare(b.From)
+		return cmp.Or(answer.Natural(a.VF, b.VF), a.From.Compare(b.From))
 	})
 	for _, r := range c.moves {
 		if about(r.Move.ID, r.Move.Ended) {

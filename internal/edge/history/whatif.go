@@ -94,7 +94,7 @@ func (w *WhatIf) work(ctx context.Context, v *model.View) {
 	w.answer.From, w.answer.To, w.answer.Computed, w.answer.Policies = past.Load.From, past.Load.To, w.now(), list
 }
 
-var errShort = &api.Error{Text: "less than a minute is remembered yet", Remedy: "ask again in a minute"}
+var errShort = &api.Error{Text: "less than a minute has been recorded so far", Remedy: "try again in a minute"}
 
 func explain(err error) (text, remedy string) {
 	var e *api.Error
@@ -102,8 +102,8 @@ func explain(err error) (text, remedy string) {
 	case errors.As(err, &e):
 		return e.Text, e.Remedy
 	case errors.Is(err, context.DeadlineExceeded):
-		return "what other policies would have done was not worked out within " + whatIfTimeout.String(),
-			"ask again when the host has less to do, or replay a recording: `sluice record` and `sluice sim --trace`"
+		return "what other policies would have achieved could not be computed within " + whatIfTimeout.String(),
+			"try again when the host is less busy, or replay a recording: `sluice record` and `sluice sim --trace`"
 	}
 	return err.Error(), "see the daemon's log: journalctl -u sluice"
 }

@@ -44,12 +44,14 @@ var columns = []column{
 		compare: func(_ *state, a, b *api.VM) int { return cmp.Compare(b.Score, a.Score) },
 	},
 	{
-		head: "PROMISED", width: 8, least: 110, right: true, text: func(s *state, vm *api.VM) string { return s.bits(vm, false) },
-		compare: func(s *state, a, b *api.VM) int { return cmp.Compare(s.of(b).guarantee, s.of(a).guarantee) },
+		head: "PROMISED", width: 8, least: 110, right: true, text: func(s *state, vm *api.VM) string { return bits(s.shares[vm.ID].guarantee) },
+		compare: func(s *state, a, b *api.VM) int {
+			return cmp.Compare(s.shares[b.ID].guarantee, s.shares[a.ID].guarantee)
+		},
 	},
 	{
-		head: "SHORT", width: 8, least: 110, right: true, text: func(s *state, vm *api.VM) string { return s.bits(vm, true) },
-		compare: func(s *state, a, b *api.VM) int { return cmp.Compare(s.of(b).short, s.of(a).short) },
+		head: "SHORT", width: 8, least: 110, right: true, text: func(s *state, vm *api.VM) string { return bits(s.shares[vm.ID].short) },
+		compare: func(s *state, a, b *api.VM) int { return cmp.Compare(s.shares[b.ID].short, s.shares[a.ID].short) },
 	},
 	{
 		head: "CPUS", width: 5, least: 140, right: true, text: func(_ *state, vm *api.VM) string { return model.SI(vm.CPU) },
@@ -104,23 +106,12 @@ func score(s *state, vm *api.VM) string {
 	case s.data.Status.Policy == "fair":
 		return model.SI(vm.Score) + "s"
 	}
-	return model.SI(vm.Score) + "pps"
+	return model.PPS(vm.Score)
 }
 
-func (s *state) of(vm *api.VM) share {
-	if sum := s.shares[vm.ID]; sum != nil {
-		return *sum
-	}
-	return share{}
-}
-
-func (s *state) bits(vm *api.VM, short bool) string {
-	x := s.of(vm).guarantee
-	if short {
-		x = s.of(vm).short
-	}
+func bits(x float64) string {
 	if x == 0 {
 		return "-"
 	}
-	return model.SI(x) + "bit"
+	return model.Bits(x)
 }

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,18 +26,11 @@ func (s *state) draw(c *canvas) {
 		}
 		s.text(c, y, body, lines)
 	case pageProblems:
-		s.text(c, y, body, s.problems())
+		s.text(c, y, body, s.data.Problems)
 	case pageHelp:
 		s.text(c, y, body, help)
 	}
 	s.foot(c, c.rows-1)
-}
-
-func (s *state) problems() []string {
-	if len(s.data.Problems) == 0 {
-		return []string{"No problems found."}
-	}
-	return s.data.Problems
 }
 
 // head draws the overview of the host and returns the line below it.
@@ -59,7 +53,7 @@ func (s *state) head(c *canvas) int {
 	line(plain, parts(columns, fmt.Sprintf("VMs %d, %d with a VF", d.VMs.Total, d.VMs.Holding),
 		fmt.Sprintf("VFs %d of %d held", d.VFs.Held, d.VFs.Total),
 		fmt.Sprintf("%s packets/s, %.0f %% on VFs", model.SI(d.Load.PPS), 100*d.Load.VFShare),
-		fmt.Sprintf("%d VFs free, %d of others", d.VFs.Free, d.VFs.Foreign)))
+		fmt.Sprintf("%d VFs free, %d foreign", d.VFs.Free, d.VFs.Foreign)))
 	s.links(c, y)
 	y++
 	line(plain, parts(columns, fmt.Sprintf("Moves %d under way, %d waiting", d.Moves.Active, d.Moves.Pending),
@@ -68,11 +62,11 @@ func (s *state) head(c *canvas) int {
 		model.Plural(int(d.Moves.Repairs), "repair"))) //nolint:gosec // a count of repairs
 	switch {
 	case s.err != nil:
-		line(red, "No news: "+s.err.Error())
+		line(red, "No data: "+s.err.Error())
 	case d.Problems+d.Findings > 0:
 		line(red, subjects(d, s.data.Subjects, columns))
 	default:
-		line(plain, "No problems, nothing leaked")
+		line(plain, "No problems, no findings")
 	}
 	return y
 }
@@ -130,16 +124,13 @@ func (s *state) links(c *canvas, y int) {
 		sent[s.data.Bandwidth.Links[i].PF] = &s.data.Bandwidth.Links[i]
 	}
 	pfs := slices.Clone(s.data.Status.PFs)
-	slices.SortStableFunc(pfs, func(a, b api.PFStatus) int { // problems must be visible on every screen
-		wrong := func(pf *api.PFStatus) bool { l := sent[pf.Name]; return !pf.LinkUp || l != nil && l.Overcommitted }
-		switch {
-		case wrong(&a) == wrong(&b):
+	rank := func(pf *api.PFStatus) int { // problems must be visible on every screen
+		if l := sent[pf.Name]; !pf.LinkUp || l != nil && l.Overcommitted {
 			return 0
-		case wrong(&a):
-			return -1
 		}
 		return 1
-	})
+	}
+	slices.SortStableFunc(pfs, func(a, b api.PFStatus) int { return cmp.Compare(rank(&a), rank(&b)) })
 	x := 0
 	for i := range pfs {
 		pf := &pfs[i]
@@ -168,7 +159,7 @@ func (s *state) table(c *canvas, y, end int) {
 	shown, widths := layout(columns)
 	s.heads(c, y, shown, widths)
 	s.height = max(0, end-y-1)
-	s.keepInSight()
+	s.keepVisible()
 	for i := s.first; i < min(len(s.rows), s.first+s.height); i++ {
 		y++
 		s.row(c, y, s.rows[i], i == s.at(), shown, widths)
@@ -176,7 +167,7 @@ func (s *state) table(c *canvas, y, end int) {
 	if len(s.rows) == 0 && s.height > 0 {
 		text := "There are no VMs."
 		if s.filter != "" {
-			text = "No VM has that in its name, path, state, class, network or reason; Esc takes the filter away."
+			text = "No VM has these words in its name, path, state, class, network or reason; Esc clears the filter."
 		}
 		c.put(0, y+1, columns, plain, text)
 	}
@@ -226,7 +217,7 @@ func (s *state) row(c *canvas, y int, vm *api.VM, chosen bool, shown, widths []i
 	switch {
 	case vm.UnderWay != "":
 		look = yellow
-	case s.of(vm).short > 0:
+	case s.shares[vm.ID].short > 0:
 		look = red
 	case vm.VF != "":
 		look = green
@@ -272,10 +263,8 @@ func why(vm *api.VM, n int) string {
 
 // name returns the name of a VM, or its UUID if the VM is gone.
 func (s *state) name(vm string) string {
-	for i := range s.data.VMs {
-		if s.data.VMs[i].ID == vm {
-			return s.data.VMs[i].Name
-		}
+	if i := slices.IndexFunc(s.data.VMs, func(v api.VM) bool { return v.ID == vm }); i >= 0 {
+		return s.data.VMs[i].Name
 	}
 	return vm
 }
@@ -291,7 +280,7 @@ func (s *state) text(c *canvas, y, end int, lines []string) {
 	s.height = max(0, end-y-1)
 	s.last = max(0, len(all)-s.height)
 	s.scroll = min(s.scroll, s.last)
-	title := map[page]string{pageVM: s.name(s.vm), pageProblems: "What stands in the way, and what to do", pageHelp: "Keys"}[s.page]
+	title := map[page]string{pageVM: s.name(s.vm), pageProblems: "Problems, and what to do", pageHelp: "Keys"}[s.page]
 	if s.last > 0 {
 		title += fmt.Sprintf("   lines %d to %d of %d", s.scroll+1, min(len(all), s.scroll+s.height), len(all))
 	}
@@ -306,14 +295,14 @@ func (s *state) foot(c *canvas, y int) {
 	columns := c.columns
 	switch {
 	case s.typing:
-		c.put(0, y, columns, bold, "filter: "+s.filter+"_   Enter keeps it, Esc takes it away")
+		c.put(0, y, columns, bold, "filter: "+s.filter+"_   Enter keeps it, Esc clears it")
 	case s.page == pageList:
 		text := "q quit  / filter  < > sort by another column  r reverse  Enter one VM  p problems  ? help"
 		if columns < len(text) {
 			text = "q quit  / filter  < > sort  r reverse  Enter VM  p problems  ? help"
 		}
 		if s.filter != "" {
-			text = fmt.Sprintf("%d of %s have %q: Esc takes that away   %s", len(s.rows), model.Plural(len(s.data.VMs), "VM"), s.filter, text)
+			text = fmt.Sprintf("%d of %s match %q: Esc clears the filter   %s", len(s.rows), model.Plural(len(s.data.VMs), "VM"), s.filter, text)
 		}
 		c.put(0, y, columns, dim, text)
 	default:
@@ -322,17 +311,17 @@ func (s *state) foot(c *canvas, y int) {
 }
 
 var help = []string{
-	"up, down, PgUp, PgDn, Home, End   choose a VM, or scroll",
-	"Enter                             all about the VM: why it has a VF or not, and what would change that",
+	"up, down, PgUp, PgDn, Home, End   select a VM, or scroll",
+	"Enter                             details of the VM: why it has a VF or has none, and what would change that",
 	"/                                 show only VMs with these words in name, path, state, class, network or reason",
-	"< > (or left, right)              sort by another column; the one with * (or ^, reversed) counts",
+	"< > (or left, right)              sort by another column, marked with * (or ^ if reversed)",
 	"r                                 reverse the order",
-	"p                                 what stands in the way, and what to do about it",
-	"Esc                               back, or take the filter away",
+	"p                                 the problems, and what to do about them",
+	"Esc                               back, or clear the filter",
 	"q, Ctrl-C                         quit",
 	"",
 	"PATH      the VF, or virtio; plug... and unplug... while a move is under way (yellow)",
-	"SCORE     what the policy goes by, in packets/s (pps); of fair, seconds with a VF over weight",
-	"PROMISED  what its NICs may always send; SHORT what they lack of it while they ask (red), in bits/s",
+	"SCORE     what the policy ranks by, in packets/s (pps); with fair, seconds with a VF over weight",
+	"PROMISED  guaranteed rate of its NICs; SHORT: how far they are below it with more to send (red), in bits/s",
 	"A wider terminal shows more columns, and more of each reason.",
 }

@@ -49,7 +49,7 @@ func Run(ctx context.Context, src Source, open func() (tcell.Screen, error), tit
 		return err
 	}
 	defer screen.Fini()
-	r := &runner{Source: src, state: newState(title), screen: screen, looks: make(chan look), said: make(chan said)}
+	r := &runner{Source: src, state: newState(title), screen: screen, looks: make(chan look), explanations: make(chan explanation)}
 	r.state.look(first)
 	go r.watch(ctx, first.Status.Revision)
 	events := make(chan tcell.Event)
@@ -58,13 +58,14 @@ func Run(ctx context.Context, src Source, open func() (tcell.Screen, error), tit
 	return nil
 }
 
-// look is a result of Source.Look, said one of Explain.
+// look is a result of Source.Look.
 type look struct {
 	data *Data
 	err  error
 }
 
-type said struct {
+// explanation is a result of Source.Explain.
+type explanation struct {
 	vm    string
 	lines []string
 	err   error
@@ -72,11 +73,11 @@ type said struct {
 
 type runner struct {
 	Source
-	state  *state
-	screen tcell.Screen
-	looks  chan look
-	said   chan said
-	asking string // the VM whose explanation is pending
+	state        *state
+	screen       tcell.Screen
+	looks        chan look
+	explanations chan explanation
+	asking       string // the VM whose explanation is pending
 }
 
 // loop redraws after every event, until the user quits.
@@ -96,14 +97,14 @@ func (r *runner) loop(ctx context.Context, events <-chan tcell.Event) {
 			}
 			r.handle(ev)
 		case l := <-r.looks:
-			if r.state.failed(l.err); l.err == nil {
+			if r.state.err = l.err; l.err == nil {
 				r.state.look(l.data)
 			}
 			r.ask(ctx)
 			continue
-		case s := <-r.said:
+		case e := <-r.explanations:
 			r.asking = ""
-			r.state.explained(s.vm, s.lines, s.err)
+			r.state.explained(e.vm, e.lines, e.err)
 		}
 		if r.state.page == pageVM && r.state.lines == nil {
 			r.ask(ctx)
@@ -130,7 +131,7 @@ func (r *runner) ask(ctx context.Context) {
 	go func() {
 		lines, err := r.Explain(ctx, vm)
 		select {
-		case r.said <- said{vm, lines, err}:
+		case r.explanations <- explanation{vm, lines, err}:
 		case <-ctx.Done():
 		}
 	}()

@@ -38,7 +38,7 @@ type state struct {
 	first   int    // row of the list at the top of the table
 	height  int    // rows of the table when it was last drawn
 	rows    []*api.VM
-	shares  map[string]*share
+	shares  map[string]share // by UUID
 
 	vm    string // UUID of the VM in detail
 	lines []string
@@ -53,32 +53,22 @@ func newState(title string) *state { return &state{title: title, order: orderLoa
 // look takes new data.
 func (s *state) look(d *Data) {
 	s.data = d
-	s.shares = map[string]*share{}
+	s.shares = map[string]share{}
 	for i := range d.Bandwidth.NICs {
-		n := &d.Bandwidth.NICs[i]
-		if n.VirtualPF != "" {
-			continue // included in its virtual PF
+		if n := &d.Bandwidth.NICs[i]; n.VirtualPF == "" { // otherwise it is included in its virtual PF
+			s.add(n)
 		}
-		s.take(n)
 	}
 	for i := range d.Bandwidth.VirtualPFs {
-		s.take(&d.Bandwidth.VirtualPFs[i])
+		s.add(&d.Bandwidth.VirtualPFs[i])
 	}
 	s.arrange()
 }
 
-func (s *state) take(n *api.NICShare) {
+func (s *state) add(n *api.NICShare) {
 	sum := s.shares[n.ID]
-	if sum == nil {
-		sum = &share{}
-		s.shares[n.ID] = sum
-	}
-	sum.guarantee += n.Guarantee.Bits
-	sum.short += n.Short
+	s.shares[n.ID] = share{sum.guarantee + n.Guarantee.Bits, sum.short + n.Short}
 }
-
-// failed records why the last Look failed, nil if it succeeded.
-func (s *state) failed(err error) { s.err = err }
 
 // explained takes the explanation of a VM, if it is still the one in detail.
 func (s *state) explained(vm string, lines []string, err error) {
@@ -105,18 +95,13 @@ func (s *state) arrange() {
 		}
 		return cmp.Or(by(s, a, b), strings.Compare(a.ID, b.ID))
 	})
-	s.keepInSight()
+	s.keepVisible()
 }
 
 // matches reports whether all words of the filter occur in what is shown of the VM.
 func (s *state) matches(vm *api.VM) bool {
 	text := strings.ToLower(strings.Join([]string{vm.Name, path(vm), vm.State, vm.Class, vm.Network, vm.Code, vm.Short}, "\n"))
-	for _, word := range strings.Fields(strings.ToLower(s.filter)) {
-		if !strings.Contains(text, word) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(strings.Fields(strings.ToLower(s.filter)), func(word string) bool { return !strings.Contains(text, word) })
 }
 
 // at returns the selected row: the first if none is selected or the selected VM is gone.
@@ -124,7 +109,7 @@ func (s *state) at() int {
 	return max(0, slices.IndexFunc(s.rows, func(vm *api.VM) bool { return vm.ID == s.chosen }))
 }
 
-func (s *state) keepInSight() {
+func (s *state) keepVisible() {
 	at := s.at()
 	s.first = max(0, min(s.first, at, len(s.rows)-s.height))
 	if s.height > 0 && at >= s.first+s.height {
@@ -145,7 +130,7 @@ func (s *state) move(by int) {
 	if s.chosen = s.rows[at].ID; at == 0 {
 		s.chosen = "" // the first row, whichever VM that is
 	}
-	s.keepInSight()
+	s.keepVisible()
 }
 
 // key handles a key.

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -169,8 +170,9 @@ func TestHostileNames(t *testing.T) {
 	d := crowd(1)
 	at := -1
 	for name, want := range map[string]string{
-		"plain": "plain", "a\x1b[2Jb\nc": "a?[2Jb?c", "\u202egnp.exe": "?gnp.exe", strings.Repeat("日本語", 6): "日本語日本語日本~", "日本": "日本",
-		strings.Repeat("x", 200): "xxxxxxxxxxxxxxxx~", "a\u0301b": "a\u0301b", "👩‍👩‍👧‍👧": "👩?👩?👧?👧", "שלום": "שלום", "\x00\x07": "??", "": "",
+		"plain": "plain", "a\x1b[2Jb\nc": "a?[2Jb?c", "\u202egnp.exe": "?gnp.exe", strings.Repeat("日本語", 6): "日本語日本語日本~",
+		"日本": "日本", "\x00\x07": "??", "": "", "שלום": "שלום",
+		strings.Repeat("x", 200): "xxxxxxxxxxxxxxxx~", "a\u0301b": "a\u0301b", "👩‍👩‍👧‍👧": "👩?👩?👧?👧",
 	} {
 		d.VMs[0].Name, d.VMs[0].VF = name, "pf0/1"
 		v := newViewed(t, d, 80, 12)
@@ -261,7 +263,7 @@ func TestSortAndFilter(t *testing.T) {
 		t.Errorf("the filter is gone: %v", have)
 	}
 	v.press("/", "nothing like it")
-	if text := strings.Join(v.lines(), "\n"); !strings.Contains(text, "No VM has that") {
+	if text := strings.Join(v.lines(), "\n"); !strings.Contains(text, "No VM has these") {
 		t.Error(text)
 	}
 }
@@ -296,13 +298,13 @@ func TestChosenStays(t *testing.T) {
 // If the daemon stops answering, this is reported, and the last state stays on the screen.
 func TestNoNews(t *testing.T) {
 	v := newViewed(t, sample(), 100, 24)
-	v.failed(fmt.Errorf("no daemon answers"))
+	v.err = errors.New("no daemon answers")
 	text := strings.Join(v.lines(), "\n")
-	if !strings.Contains(text, "No news: no daemon answers") || !strings.Contains(text, "web-2") {
+	if !strings.Contains(text, "No data: no daemon answers") || !strings.Contains(text, "web-2") {
 		t.Error(text)
 	}
-	v.failed(nil)
-	if text := strings.Join(v.lines(), "\n"); strings.Contains(text, "No news") {
+	v.err = nil
+	if text := strings.Join(v.lines(), "\n"); strings.Contains(text, "No data") {
 		t.Error(text)
 	}
 }

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"sluice/internal/edge/cli"
 )
@@ -38,8 +36,7 @@ func root() *cobra.Command {
 // pages rewrites the man pages: those of the commands, and that of sluice.yaml from its reference.
 func pages(dir, reference string) error {
 	if strings.HasPrefix(dir, "-") {
-		return fmt.Errorf("%s is no directory to write to, and there are no flags: usage: manual DIRECTORY CONFIG.MD (./%s, if it is meant)", dir,
-			dir)
+		return fmt.Errorf("%s looks like a flag, and there are none: usage: manual DIRECTORY CONFIG.MD (write ./%[1]s for a directory of that name)", dir)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -79,26 +76,4 @@ func commandPages(dir string, c *cobra.Command) error {
 
 func write(dir, name, text string) error {
 	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644) //nolint:gosec // to be read by all
-}
-
-// markdown returns the manual on one page.
-func markdown() (string, error) {
-	var b bytes.Buffer
-	link := func(name string) string { return "#" + strings.ReplaceAll(strings.TrimSuffix(name, ".md"), "_", "-") }
-	var visit func(c *cobra.Command) error
-	visit = func(c *cobra.Command) error {
-		if err := doc.GenMarkdownCustom(c, &b, link); err != nil {
-			return err
-		}
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() && sub.Name() != "completion" {
-				if err := visit(sub); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	err := visit(root())
-	return b.String(), err
 }

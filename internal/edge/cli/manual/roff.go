@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +23,7 @@ func newPage(name, section string) (*roff, error) {
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("SOURCE_DATE_EPOCH is no number of seconds: %w", err)
+			return nil, fmt.Errorf("SOURCE_DATE_EPOCH is not a number of seconds: %w", err)
 		}
 		at = time.Unix(seconds, 0).UTC().Format("2006-01-02")
 	}
@@ -68,8 +70,8 @@ func (r *roff) prose(text string) {
 // example writes lines verbatim.
 func (r *roff) example(text string) {
 	r.WriteString(".EX\n")
-	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		r.WriteString(plain(line) + "\n")
+	for line := range strings.Lines(text) {
+		r.WriteString(plain(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	r.WriteString(".EE\n")
 }
@@ -116,11 +118,7 @@ func commandPage(c *cobra.Command) (string, error) {
 	r.section("Synopsis")
 	fmt.Fprintf(r, "\\fB%s\\fR%s\n", plain(c.CommandPath()), plain(strings.TrimPrefix(c.UseLine(), c.CommandPath())))
 	r.section("Description")
-	if c.Long != "" {
-		r.prose(c.Long)
-	} else {
-		r.prose(c.Short)
-	}
+	r.prose(cmp.Or(c.Long, c.Short))
 	if subs := available(c); len(subs) > 0 {
 		r.section("Commands")
 		for _, sub := range subs {
@@ -138,21 +136,13 @@ func commandPage(c *cobra.Command) (string, error) {
 }
 
 func available(c *cobra.Command) []*cobra.Command {
-	var subs []*cobra.Command
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			subs = append(subs, sub)
-		}
-	}
-	return subs
+	return slices.DeleteFunc(slices.Clone(c.Commands()), func(sub *cobra.Command) bool { return !sub.IsAvailableCommand() })
 }
 
 func (r *roff) seeAlso(c *cobra.Command) {
-	var also []string
+	also := []string{`\fBsluiced\fR(8)`, `\fBsluice.yaml\fR(5)`}
 	if c.HasParent() {
-		also = append(also, pageRef(c.Parent()))
-	} else {
-		also = append(also, `\fBsluiced\fR(8)`, `\fBsluice.yaml\fR(5)`)
+		also = []string{pageRef(c.Parent())}
 	}
 	for _, sub := range available(c) {
 		also = append(also, pageRef(sub))
