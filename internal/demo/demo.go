@@ -75,12 +75,12 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	if o.Socket != "" || o.Listen != "" {
-		tried := history.NewWhatIf(past, time.Duration(o.Speed*float64(history.WhatIfEvery)), d.back.Now, whatif.Compute)
-		g.Go(func() error { return tried.Run(ctx) })
+		whatIf := history.NewWhatIf(past, time.Duration(o.Speed*float64(history.WhatIfEvery)), d.back.Now, whatif.Compute)
+		g.Go(func() error { return whatIf.Run(ctx) })
 		server, err := server.New(server.Options{
 			Backend: d.back, Version: o.Version, Socket: o.Socket, Listen: o.Listen, Now: d.back.Now,
 			Examine: doctor.Examine, VirtualPFs: host.virtual, Preparer: &preparer{world, d.calls.Do, map[model.VMID]lacks{}}, History: past,
-			WhatIf: tried, Page: page.Handler(o.Version),
+			WhatIf: whatIf, Page: page.Handler(o.Version),
 		})
 		if err != nil {
 			return err

@@ -45,16 +45,16 @@ func TestPrepare(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(testkit.Time(30 * time.Second)); told(vm) != want; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%s: doctor complains: %t", vm, !want)
+				t.Fatalf("%s: doctor reports it: %t", vm, !want)
 			}
 		}
 	}
 	for _, vm := range []string{"web-01", "cache-01"} {
 		wait(vm, true)
 		for _, step := range []struct {
-			r        api.Prepare
-			changes  int
-			complain bool
+			r       api.Prepare
+			changes int
+			problem bool
 		}{
 			{api.Prepare{VM: vm, DryRun: true}, 1, true},
 			{api.Prepare{VM: vm, Undo: true}, 0, true},
@@ -66,7 +66,7 @@ func TestPrepare(t *testing.T) {
 			if err != nil || len(list) != 1 || len(list[0].Changes) != step.changes || list[0].Defined != (step.changes > 0 && !step.r.DryRun) {
 				t.Fatalf("%+v: %+v, %v", step.r, list, err)
 			}
-			wait(vm, step.complain)
+			wait(vm, step.problem)
 		}
 	}
 	if _, err := c.Prepare(ctx, api.Prepare{VM: "nobody"}); err == nil {

@@ -56,7 +56,7 @@ func (f *overrideFlags) fill(c *cobra.Command, r *api.Request, now time.Time) er
 	}
 	at, err := parseMoment(f.until, now)
 	if err != nil {
-		return usage(c, fmt.Errorf("--until %s: %w", shown(f.until), err))
+		return usage(c, fmt.Errorf("--until %s: %w", visible(f.until), err))
 	}
 	r.Until = at
 	return nil

@@ -62,7 +62,7 @@ func (d *demo) run(ctx context.Context) error {
 		select {
 		case at := <-ready:
 			defer cancel()
-			return d.look(ctx, at)
+			return d.present(ctx, at)
 		case <-ctx.Done():
 			return nil
 		}
@@ -87,8 +87,8 @@ func (d *demo) print(views <-chan *model.View) {
 	}
 }
 
-// look shows the demo to the user until the user quits or ctx ends.
-func (d *demo) look(ctx context.Context, at []net.Addr) error {
+// present shows the demo to the user until the user quits or ctx ends.
+func (d *demo) present(ctx context.Context, at []net.Addr) error {
 	if d.o.Listen != "" {
 		fmt.Fprintf(d.std.Out, "The page is at http://%s/\n", at[len(at)-1])
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -13,8 +14,8 @@ import (
 func flagError(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {
-		if want := wanted(bad.GetFlag().Value.Type()); want != "" {
-			err = fmt.Errorf("--%s %s: want %s", bad.GetFlag().Name, shown(bad.GetValue()), want)
+		if want := wanted[bad.GetFlag().Value.Type()]; want != "" {
+			err = fmt.Errorf("--%s %s: want %s", bad.GetFlag().Name, visible(bad.GetValue()), want)
 		}
 	}
 	var none *pflag.ValueRequiredError
@@ -25,31 +26,17 @@ func flagError(c *cobra.Command, err error) error {
 }
 
 // wanted describes the values of a flag type.
-func wanted(kind string) string {
-	switch kind {
-	case "int":
-		return "a whole number such as 8"
-	case "uint64":
-		return "a whole number, 0 or more, such as 8"
-	case "float64":
-		return "a number such as 600 or 0.5"
-	case "duration":
-		return "a time with its unit, such as 500ms, 10s, 5m or 2h"
-	case "bool":
-		return "true or false, or no value"
-	case "stringSlice":
-		return "words separated by commas"
-	}
-	return ""
+var wanted = map[string]string{
+	"int":         "a whole number such as 8",
+	"uint64":      "a whole number, 0 or more, such as 8",
+	"float64":     "a number such as 600 or 0.5",
+	"duration":    "a time with its unit, such as 500ms, 10s, 5m or 2h",
+	"bool":        "true or false, or no value",
+	"stringSlice": "words separated by commas",
 }
 
-// shown makes an empty value visible.
-func shown(value string) string {
-	if value == "" {
-		return `""`
-	}
-	return value
-}
+// visible makes an empty value visible.
+func visible(value string) string { return cmp.Or(value, `""`) }
 
 // bound is the allowed range of a flag.
 type bound struct {
@@ -83,7 +70,7 @@ func brief(d time.Duration) string {
 func checkBounds(c *cobra.Command, bounds ...bound) error {
 	for _, b := range bounds {
 		if f := c.Flags().Lookup(b.flag); f.Changed && !b.ok {
-			return fmt.Errorf("--%s %s: want %s", b.flag, shown(f.Value.String()), b.want)
+			return fmt.Errorf("--%s %s: want %s", b.flag, visible(f.Value.String()), b.want)
 		}
 	}
 	return nil

@@ -56,15 +56,14 @@ func printFsck(w io.Writer, f api.Fsck) {
 	for i := range f.Findings {
 		one := &f.Findings[i]
 		printFinding(w, one)
-		if one.Remedy != "" {
+		switch {
+		case one.Remedy != "":
 			fmt.Fprintf(w, "    -> %s\n", printable(one.Remedy))
-			continue
-		}
-		if len(one.Repair) == 0 {
+		case len(one.Repair) == 0:
 			fmt.Fprintln(w, "    left alone: not for Sluice to repair")
-			continue
+		default:
+			fmt.Fprintf(w, "    -> sluice fsck --repair: %s\n", printable(strings.Join(one.Repair, ", ")))
 		}
-		fmt.Fprintf(w, "    -> sluice fsck --repair: %s\n", printable(strings.Join(one.Repair, ", ")))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ type preparing struct {
 	*app
 	o        *output
 	off      *offline
-	asked    api.Prepare // for each VM
+	request  api.Prepare // for each VM
 	all, yes bool
 }
 
@@ -48,12 +49,12 @@ NICs that could have a VF, unless --nic names one.`,
 	flags := c.Flags()
 	flags.Lookup("offline").Usage = "work on this host without a daemon, as root"
 	flags.BoolVar(&p.all, "all", false, "prepare all VMs that libvirt knows, and list those that are refused")
-	flags.StringSliceVar(&p.asked.NICs, "nic", nil, "`NIC` that is to have a VF, by alias, MAC or network; may be repeated")
+	flags.StringSliceVar(&p.request.NICs, "nic", nil, "`NIC` that is to have a VF, by alias, MAC or network; may be repeated")
 	_ = c.RegisterFlagCompletionFunc("nic", completeList(a.completeNIC))
-	flags.BoolVar(&p.asked.Agent, "agent", false, "also add a channel for qemu-guest-agent; only for guests that run it, "+
+	flags.BoolVar(&p.request.Agent, "agent", false, "also add a channel for qemu-guest-agent; only for guests that run it, "+
 		"since a VM whose agent does not answer gets no VF")
-	flags.BoolVar(&p.asked.Undo, "undo", false, "remove what was added")
-	flags.BoolVar(&p.asked.DryRun, "dry-run", false, "show the changes without making them")
+	flags.BoolVar(&p.request.Undo, "undo", false, "remove what was added")
+	flags.BoolVar(&p.request.DryRun, "dry-run", false, "show the changes without making them")
 	flags.BoolVarP(&p.yes, "yes", "y", false, "do not ask for confirmation")
 	c.ValidArgsFunction = func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		return a.completeVM(c, nil, word)
@@ -62,9 +63,9 @@ NICs that could have a VF, unless --nic names one.`,
 		switch {
 		case p.all == (len(args) > 0):
 			return usage(c, errors.New("prepare needs the names or UUIDs of VMs, or --all"))
-		case p.asked.Undo && (len(p.asked.NICs) > 0 || p.asked.Agent):
+		case p.request.Undo && (len(p.request.NICs) > 0 || p.request.Agent):
 			return usage(c, errors.New("--undo removes everything that was added; leave --nic and --agent out"))
-		case p.o.json && !p.yes && !p.asked.DryRun:
+		case p.o.json && !p.yes && !p.request.DryRun:
 			return usage(c, errors.New("-o json cannot ask for confirmation: add --dry-run or --yes"))
 		}
 		return p.run(c.Context(), args)
@@ -74,7 +75,7 @@ NICs that could have a VF, unless --nic names one.`,
 
 // run shows what would change, asks for confirmation, and applies it.
 func (p *preparing) run(ctx context.Context, vms []string) error {
-	list, err := p.look(ctx, vms)
+	list, err := p.preview(ctx, vms)
 	if err != nil {
 		return err
 	}
@@ -87,8 +88,8 @@ func (p *preparing) run(ctx context.Context, vms []string) error {
 			changes++
 		}
 	}
-	if changes > 0 && !p.asked.DryRun {
-		if !p.yes && !p.agreed(changes) {
+	if changes > 0 && !p.request.DryRun {
+		if !p.yes && !p.confirmed(changes) {
 			fmt.Fprintln(p.std.Out, "Nothing was changed.")
 			return errPrinted
 		}
@@ -97,17 +98,15 @@ func (p *preparing) run(ctx context.Context, vms []string) error {
 	if p.o.json {
 		err = show(p.std.Out, p.o, list, nil)
 	}
-	for i := range list {
-		if list[i].Refused != nil && err == nil {
-			err = errPrinted
-		}
+	if err == nil && slices.ContainsFunc(list, func(one api.Prepared) bool { return one.Refused != nil }) {
+		return errPrinted
 	}
 	return err
 }
 
-// look returns what would change.
-func (p *preparing) look(ctx context.Context, vms []string) (list []api.Prepared, err error) {
-	r := p.asked
+// preview returns what would change.
+func (p *preparing) preview(ctx context.Context, vms []string) (list []api.Prepared, err error) {
+	r := p.request
 	r.DryRun = true
 	if p.all {
 		r.All = true
@@ -146,7 +145,7 @@ func (p *preparing) define(ctx context.Context, list []api.Prepared) {
 		if len(list[i].Changes) == 0 {
 			continue
 		}
-		r := p.asked
+		r := p.request
 		r.VM, r.Digest = list[i].ID, list[i].Digest
 		done, err := p.ask(ctx, r)
 		switch {
@@ -169,14 +168,10 @@ func (p *preparing) define(ctx context.Context, list []api.Prepared) {
 }
 
 // agreed asks the user for confirmation.
-func (p *preparing) agreed(changes int) bool {
+func (p *preparing) confirmed(changes int) bool {
 	fmt.Fprintf(p.std.Out, "Change %s in libvirt? [y/N] ", model.Plural(changes, "definition"))
 	answer, _ := bufio.NewReader(p.std.In).ReadString('\n') // no answer means no
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }
 
 func (p *preparing) print(list []api.Prepared) {
@@ -192,7 +187,7 @@ func (p *preparing) print(list []api.Prepared) {
 		switch {
 		case len(one.Changes) > 0:
 			head = model.Plural(len(one.Changes), "change")
-		case p.asked.Undo:
+		case p.request.Undo:
 			head = "nothing to remove"
 		}
 		fmt.Fprintf(p.std.Out, "%s: %s\n", printable(one.VM), head)

@@ -112,7 +112,7 @@ func (a *app) runSluiced(ctx context.Context, args []string) ([]byte, error) {
 	// restored everything.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out bytes.Buffer
-	said := &inOurName{to: a.std.Err}
+	said := &renamed{to: a.std.Err}
 	cmd.Stdout, cmd.Stderr = &out, said
 	err = cmd.Run()
 	said.flush()
@@ -126,14 +126,14 @@ func (a *app) runSluiced(ctx context.Context, args []string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// inOurName forwards complete lines at once, with sluiced's prefix replaced by that of this command.
-type inOurName struct {
+// renamed forwards complete lines at once, with sluiced's prefix replaced by that of this command.
+type renamed struct {
 	to   io.Writer
 	line []byte // the incomplete line
 }
 
 // Write implements io.Writer.
-func (w *inOurName) Write(p []byte) (int, error) {
+func (w *renamed) Write(p []byte) (int, error) {
 	w.line = append(w.line, p...)
 	for end := bytes.IndexByte(w.line, '\n'); end >= 0; end = bytes.IndexByte(w.line, '\n') {
 		w.pass(w.line[:end+1])
@@ -143,9 +143,9 @@ func (w *inOurName) Write(p []byte) (int, error) {
 }
 
 // flush forwards an incomplete last line.
-func (w *inOurName) flush() { w.pass(w.line) }
+func (w *renamed) flush() { w.pass(w.line) }
 
-func (w *inOurName) pass(line []byte) {
+func (w *renamed) pass(line []byte) {
 	if text, ok := bytes.CutPrefix(line, []byte("sluiced: ")); ok {
 		_, _ = io.WriteString(w.to, "sluice: ")
 		line = text
@@ -183,7 +183,7 @@ func printQualification(w io.Writer, q api.Qualification) {
 		fmt.Fprintln(w, "NOT RESTORED: "+printable(l))
 	}
 	if len(q.Left) == 0 {
-		fmt.Fprintf(w, "Everything has been restored. It took %s.\n", exactly(q.Took))
+		fmt.Fprintf(w, "Everything has been restored. It took %s.\n", precise(q.Took))
 	}
 }
 
@@ -206,7 +206,7 @@ func printTimes(w io.Writer, times []api.Timing) {
 		if text == "" {
 			text = t.Name
 		}
-		rows = append(rows, []string{exactly(t.Median), exactly(t.Worst), fmt.Sprint(t.Count), text})
+		rows = append(rows, []string{precise(t.Median), precise(t.Worst), fmt.Sprint(t.Count), text})
 	}
 	fmt.Fprintln(w)
 	table(w, "MEDIAN\tWORST\tTIMES\tWHAT", rows)
@@ -218,14 +218,14 @@ func printMoves(w io.Writer, q *api.Qualification) {
 	if m := q.Moves; m != nil {
 		fmt.Fprintf(w, "%d moves of %s lost %d round trips at %.0f per second: "+
 			"%s of its traffic in the mean move, %s in the worst (lost_s)\n\n", m.Moves, printable(q.Scratch), m.Lost, m.Rate,
-			exactly(m.LostMean), exactly(m.LostMost))
+			precise(m.LostMean), precise(m.LostMost))
 	}
 	var rows [][]string
 	for i := range q.Paths {
 		p := &q.Paths[i]
 		rows = append(rows, []string{
-			fmt.Sprint(p.Size), exactly(p.Virtio.Median), exactly(p.VF.Median), fmt.Sprintf("%.0f%%", p.Boost), exactly(p.Virtio.P99),
-			exactly(p.VF.P99),
+			fmt.Sprint(p.Size), precise(p.Virtio.Median), precise(p.VF.Median), fmt.Sprintf("%.0f%%", p.Boost), precise(p.Virtio.P99),
+			precise(p.VF.P99),
 			fmt.Sprintf("%.0f", p.Virtio.Packets), fmt.Sprintf("%.0f", p.VF.Packets), cpuText(p.Virtio.HostCPU), cpuText(p.VF.HostCPU),
 		})
 	}
@@ -238,7 +238,7 @@ func printMoves(w io.Writer, q *api.Qualification) {
 	if c := q.HostCPU; c != nil {
 		fmt.Fprintf(w, "compared with the VF, virtio costs the host %s more CPU time per packet and %s more per 1,000 bytes "+
 			"(worth.packet_cpu, worth.kilobyte_cpu)\n\n",
-			exactly(c.Packet), exactly(c.Kilobyte))
+			precise(c.Packet), precise(c.Kilobyte))
 	}
 }
 
@@ -246,11 +246,11 @@ func cpuText(seconds *float64) string {
 	if seconds == nil {
 		return "-"
 	}
-	return exactly(*seconds)
+	return precise(*seconds)
 }
 
-// exactly formats a time with about three digits: the precision that `seconds` omits matters here.
-func exactly(s float64) string {
+// precise formats a time with about three digits: the precision that `seconds` omits matters here.
+func precise(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {
 	case d >= time.Second:

@@ -78,8 +78,8 @@ func findDaemon() (string, error) {
 	return path, nil
 }
 
-// lookOffline runs sluiced to observe this host once, without changing anything.
-func lookOffline(ctx context.Context, config string) (*answer.Offline, error) {
+// observeOffline runs sluiced to observe this host once, without changing anything.
+func observeOffline(ctx context.Context, config string) (*answer.Offline, error) {
 	var seen *answer.Offline
 	err := runDaemon(ctx, nil, func(r io.Reader) (err error) { seen, err = readOffline(r); return err }, "--offline", "--config", config)
 	return seen, err

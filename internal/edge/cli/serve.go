@@ -54,7 +54,7 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 	plain := c.Flags().Bool("plain", false, "print lines even on a terminal")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		o.Version, o.Interval = a.deps.Version, cmp.Or(o.Interval, placement.Interval(o.Policy))
-		if err := sensible(o); err != nil {
+		if err := checkDemo(o); err != nil {
 			return usage(c, err)
 		}
 		terminal, page := IsTerminal(a.std.Out), *open || o.Listen != ""
@@ -81,8 +81,8 @@ func demoHead(o DemoOptions) string {
 		o.Speed, end)
 }
 
-// sensible rejects options that no demo can run with.
-func sensible(o DemoOptions) error {
+// checkDemo rejects options that no demo can run with.
+func checkDemo(o DemoOptions) error {
 	const most = 10000
 	switch {
 	case o.VMs < 1 || o.VMs > most:

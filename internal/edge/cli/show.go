@@ -258,7 +258,7 @@ func ask[T any](ctx context.Context, o *offline, online func(context.Context) (T
 		return v, orOffline(err)
 	}
 	var none T
-	seen, err := lookOffline(ctx, o.config)
+	seen, err := observeOffline(ctx, o.config)
 	if err != nil {
 		return none, err
 	}

@@ -275,7 +275,7 @@ func canWrite(c *cobra.Command, flag, path string) error {
 	case !c.Flags().Changed(flag):
 		return nil
 	case path == "" || path == "-":
-		return usage(c, fmt.Errorf("--%s %s: name a file; standard output is for -o", flag, shown(path)))
+		return usage(c, fmt.Errorf("--%s %s: name a file; standard output is for -o", flag, visible(path)))
 	}
 	st, err := os.Stat(path)
 	if err == nil && !st.Mode().IsRegular() && !st.IsDir() {

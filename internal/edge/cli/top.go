@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
@@ -71,10 +72,9 @@ func (s clientSource) Explain(ctx context.Context, vm string) ([]string, error) 
 
 // problemLines returns doctor's output, and the subjects of all problems that are not just information.
 func problemLines(d api.Doctor) (subjects, text []string) {
-	seen := map[string]bool{}
 	for _, p := range d.Problems {
-		if name := subject(p.Subject); !p.Info && !seen[name] {
-			subjects, seen[name] = append(subjects, name), true
+		if name := subject(p.Subject); !p.Info && !slices.Contains(subjects, name) {
+			subjects = append(subjects, name)
 		}
 	}
 	var b bytes.Buffer

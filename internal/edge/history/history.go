@@ -54,11 +54,11 @@ func (m *Memory) Add(v *model.View) {
 	defer m.mu.Unlock()
 	m.revision = v.Revision
 	if s := v.Snapshot; s != nil && m.newer(s.Time.Round(0)) {
-		m.turn(s.Time)
+		m.closeStep(s.Time)
 		m.at = s.Time.Round(0) // wall-clock time, like the steps
-		m.load(s)
-		m.links(v.Bandwidth)
-		m.hold(s)
+		m.noteLoads(s)
+		m.noteLinks(v.Bandwidth)
+		m.noteHoldings(s)
 	}
 	if m.noteMoves(v); !m.at.IsZero() {
 		m.forget()
@@ -73,8 +73,8 @@ func stepOf(t time.Time) int64      { return t.Unix() / int64(Step/time.Second) 
 func beginOf(step int64) time.Time  { return time.Unix(step*int64(Step/time.Second), 0).UTC() }
 func (m *Memory) oldest() time.Time { return beginOf(stepOf(m.at) - Hour) }
 
-// turn closes the current step if t is in a later one.
-func (m *Memory) turn(t time.Time) {
+// closeStep closes the current step if t is in a later one.
+func (m *Memory) closeStep(t time.Time) {
 	if m.at.IsZero() || stepOf(t) == stepOf(m.at) {
 		return
 	}
@@ -87,8 +87,8 @@ func (m *Memory) turn(t time.Time) {
 	m.columns = slices.DeleteFunc(m.columns, func(c *column) bool { return c.step >= stepOf(t) })
 }
 
-// load records what the VMs move.
-func (m *Memory) load(s *model.Snapshot) {
+// noteLoads records what the VMs move.
+func (m *Memory) noteLoads(s *model.Snapshot) {
 	nets := map[string]bool{}
 	for i := range s.PFs {
 		if s.PFs[i].Managed {
@@ -135,8 +135,8 @@ func onPath(t *model.Traffic) (pps, bytes float64) {
 	return t.RxPPS + t.TxPPS, t.RxBytes + t.TxBytes
 }
 
-// links records what the links carry.
-func (m *Memory) links(b *model.Bandwidth) {
+// noteLinks records what the links carry.
+func (m *Memory) noteLinks(b *model.Bandwidth) {
 	if b == nil {
 		return
 	}
@@ -148,8 +148,8 @@ func (m *Memory) links(b *model.Bandwidth) {
 	}
 }
 
-// hold records who holds which VF.
-func (m *Memory) hold(s *model.Snapshot) {
+// noteHoldings records who holds which VF.
+func (m *Memory) noteHoldings(s *model.Snapshot) {
 	seen := 0
 	for i := range s.PFs {
 		for k := range s.PFs[i].VFs {
@@ -183,9 +183,9 @@ func (m *Memory) hold(s *model.Snapshot) {
 // release ends a holding. Readers may have the record, so it is replaced, not changed.
 func (m *Memory) release(id model.VFID, now time.Time) {
 	if old := m.held[id]; old != nil {
-		over := *old
-		over.To = now
-		m.holdings = append(m.holdings, &over)
+		ended := *old
+		ended.To = now
+		m.holdings = append(m.holdings, &ended)
 		delete(m.held, id)
 	}
 }
@@ -196,9 +196,9 @@ func (m *Memory) forget() {
 	m.columns = slices.DeleteFunc(m.columns, func(c *column) bool { return c.step < stepOf(old) })
 	m.holdings = slices.DeleteFunc(m.holdings, func(h *api.Holding) bool { return !h.To.After(old) })
 	m.holdings = slices.Delete(m.holdings, 0, max(0, len(m.holdings)-maxHoldings))
-	m.moves = slices.DeleteFunc(m.moves, func(r *api.MoveRecord) bool { return over(r) && !r.Move.Ended.After(old) })
+	m.moves = slices.DeleteFunc(m.moves, func(r *api.MoveRecord) bool { return ended(r) && !r.Move.Ended.After(old) })
 	for excess := len(m.moves) - maxMoves; excess > 0; excess-- {
-		at := slices.IndexFunc(m.moves, over)
+		at := slices.IndexFunc(m.moves, ended)
 		if at < 0 {
 			return
 		}
@@ -207,4 +207,4 @@ func (m *Memory) forget() {
 	}
 }
 
-func over(r *api.MoveRecord) bool { return !r.Move.Ended.IsZero() }
+func ended(r *api.MoveRecord) bool { return !r.Move.Ended.IsZero() }

@@ -144,19 +144,15 @@ func (s *state) key(ev *tcell.EventKey) {
 		return
 	}
 	const far = 1 << 30
+	page := max(1, s.height-1)
+	move := map[tcell.Key]int{
+		tcell.KeyUp: -1, tcell.KeyDown: 1, tcell.KeyPgUp: -page, tcell.KeyPgDn: page, tcell.KeyHome: -far, tcell.KeyEnd: far,
+	}
+	if by := move[ev.Key()]; by != 0 {
+		s.move(by)
+		return
+	}
 	switch ev.Key() {
-	case tcell.KeyUp:
-		s.move(-1)
-	case tcell.KeyDown:
-		s.move(1)
-	case tcell.KeyPgUp:
-		s.move(-max(1, s.height-1))
-	case tcell.KeyPgDn:
-		s.move(max(1, s.height-1))
-	case tcell.KeyHome:
-		s.move(-far)
-	case tcell.KeyEnd:
-		s.move(far)
 	case tcell.KeyLeft:
 		s.sort(-1)
 	case tcell.KeyRight:
