@@ -5,17 +5,16 @@ import (
 	"io"
 )
 
-// Bounds of what is read at a time, so that a file of one endless line, maybe compressed to
-// nothing, does not fill the memory.
+// Bounds of what is read at a time, so that a file of one endless line, perhaps well compressed, does not exhaust memory.
 const (
 	maxRow   = 1 << 20  // a row of CSV
 	maxValue = 64 << 20 // a series of Prometheus
 )
 
-// bounded reads at most limit bytes from one mark to the next.
+// bounded reads at most limit bytes between two marks.
 type bounded struct {
 	in    io.Reader
-	what  string // is read from mark to mark
+	what  string // name of what is read between two marks
 	limit int
 	count int
 }
@@ -32,7 +31,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 func (b *bounded) mark() { b.count = 0 }
 
-// tooLong says that nothing ended for too long.
+// tooLong is the error of a bounded that reads past its limit.
 type tooLong struct{ b *bounded }
 
 func (e *tooLong) Error() string {

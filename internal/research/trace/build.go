@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -12,17 +14,16 @@ import (
 type Options struct {
 	// PacketSize is the mean bytes of a packet, for traces that count bytes only; 0: 600.
 	PacketSize float64
-	// LineRate is the fastest link there could be, in bits/s, 0: 400e9. Rows above what it
-	// carries in both directions together are absurd.
+	// LineRate is that of the fastest link possible, in bits/s; 0: 400e9. Rows above what it carries in both directions together are absurd.
 	LineRate float64
-	// MaxPoints bounds the memory: a file with more rows is refused; 0: 100 million.
+	// MaxPoints bounds memory: a file with more rows is refused; 0: 100 million.
 	MaxPoints int
-	// Progress, when set, is told how many rows have been read, every million.
+	// Progress, when set, is called with the number of rows read, every million.
 	Progress func(rows int)
 }
 
-// DefaultPacketSize is used for traces without packet counts; between the 40 to 100
-// bytes of acknowledgements and the 1,500 of bulk transfers.
+// DefaultPacketSize is used for traces without packet counts. It lies between the 40 to 100 bytes of acknowledgements and the 1,500 of
+// bulk transfers.
 const DefaultPacketSize = 600
 
 func (o Options) filled() Options {
@@ -32,24 +33,22 @@ func (o Options) filled() Options {
 	if !(o.LineRate > 0) {
 		o.LineRate = 400e9
 	}
-	if o.MaxPoints <= 0 {
-		o.MaxPoints = 100e6
-	}
+	o.MaxPoints = cmp.Or(max(0, o.MaxPoints), 100e6)
 	return o
 }
 
-// wireMin is the bits that the shortest frame takes on the wire: 64 bytes, preamble and gap.
+// wireMin is the size of the shortest frame on the wire in bits: 64 bytes, preamble and gap.
 const wireMin = 84 * 8
 
-// maxVMs bounds the VMs of one trace: far above any host, far below what fills a memory.
+// maxVMs bounds the VMs of one trace: far above any host, far below what exhausts memory.
 const maxVMs = 100_000
 
-// row is one row of any format, in our units.
+// row is one row of any format, in common units.
 type row struct {
 	time            float64 // seconds
 	vm              string
 	pps, bytes, cpu float64
-	cores           float64 // 0: not known
+	cores           float64 // 0: unknown
 }
 
 // builder collects rows into a Set.
@@ -69,7 +68,7 @@ func newBuilder(file, format string, o Options) *builder {
 	}
 }
 
-// absurd says why a row cannot be true, "" when it can.
+// absurd returns why a row cannot be true; "" when it can.
 func (b *builder) absurd(r *row) string {
 	for _, f := range []struct {
 		x    float64
@@ -95,7 +94,7 @@ func (b *builder) absurd(r *row) string {
 	return ""
 }
 
-// add takes a row; place says where it stands.
+// add takes a row; place returns its place in the file.
 func (b *builder) add(r row, place func() string) error {
 	rep := &b.set.Report
 	rep.Rows++
@@ -114,9 +113,13 @@ func (b *builder) add(r row, place func() string) error {
 		return fmt.Errorf("a row is %.0f days from the first one; cut the trace to less than %d days",
 			math.Abs(r.time-b.set.Origin)/86400, int64(math.MaxInt32)/4*int64(tick)/int64(24*time.Hour))
 	}
-	s, err := b.series(r.vm)
-	if err != nil {
-		return err
+	s := b.byName[r.vm]
+	if s == nil {
+		if len(b.byName) >= maxVMs {
+			return fmt.Errorf("more than %d VMs; is the vm column right?", maxVMs)
+		}
+		s = &Series{VM: strings.Clone(r.vm)}
+		b.byName[s.VM] = s
 	}
 	if b.points++; b.points > b.opts.MaxPoints {
 		return fmt.Errorf("more than %d rows; cut the trace or average it over longer samples", b.opts.MaxPoints)
@@ -125,21 +128,7 @@ func (b *builder) add(r row, place func() string) error {
 	return nil
 }
 
-func (b *builder) series(vm string) (*Series, error) {
-	s := b.byName[vm]
-	if s != nil {
-		return s, nil
-	}
-	if len(b.byName) >= maxVMs {
-		return nil, fmt.Errorf("more than %d VMs; is the vm column right?", maxVMs)
-	}
-	name := strings.Clone(vm)
-	s = &Series{VM: name}
-	b.byName[name] = s
-	return s, nil
-}
-
-// push appends a row to its Series, or replaces the last one when it is of the same time.
+// push appends a row to its Series, or replaces the last one if it has the same time.
 func (b *builder) push(s *Series, at int32, r row, place func() string) {
 	n := len(s.at)
 	switch {
@@ -160,20 +149,17 @@ func (b *builder) push(s *Series, at int32, r row, place func() string) {
 	}
 }
 
-// done puts the Set in order.
+// done completes the Set: everything in order, times from the first row.
 func (b *builder) done() (*Set, error) {
 	set := b.set
-	for _, s := range b.byName {
-		set.Series = append(set.Series, s)
-	}
-	slices.SortFunc(set.Series, func(x, y *Series) int { return compareNames(x.VM, y.VM) })
+	set.Series = slices.SortedFunc(maps.Values(b.byName), func(x, y *Series) int { return compareNames(x.VM, y.VM) })
 	set.Report.VMs = len(set.Series)
 	if len(set.Series) == 0 {
 		return nil, &Error{File: set.Report.File, Text: "no usable row", Remedy: "see docs/sim.md for the formats"}
 	}
 	first := int32(math.MaxInt32)
 	for _, s := range set.Series {
-		s.finish(&set.Report, true)
+		s.finish(&set.Report)
 		first = min(first, s.at[0])
 	}
 	for _, s := range set.Series {
@@ -185,7 +171,7 @@ func (b *builder) done() (*Set, error) {
 	return set, nil
 }
 
-// shift moves the origin: rows out of order may lie before the first one read.
+// shift moves the origin: rows out of order may precede the first one read.
 func (s *Series) shift(by int32) {
 	if by == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The columns of the two CSV formats. Which one a file is, its header tells.
+// The columns of the two CSV formats. The header tells which one a file has.
 var (
 	plainColumns     = []string{"time_s", "vm", "pps", "bytes_s", "cpu_pct"}
 	bitbrainsColumns = []string{"time_s", "vm", "cores", "cpu_pct", "rx_kbytes_s", "tx_kbytes_s"}
@@ -22,9 +22,9 @@ type csvReader struct {
 	r    *csv.Reader
 	file string
 	col  map[string]int
-	bits bool // the Bitbrains columns
+	bits bool // it has the Bitbrains columns
 	in   *bounded
-	line int // that the last row began in
+	line int // where the last row began
 }
 
 // readCSV reads a CSV trace to its end.
@@ -52,7 +52,7 @@ func readCSV(file string, in io.Reader, o Options) (*Set, error) {
 	}
 }
 
-// header finds the columns, in any order.
+// header finds the columns, which may be in any order.
 func (c *csvReader) header() error {
 	rec, err := c.r.Read()
 	if err == io.EOF {
@@ -66,30 +66,27 @@ func (c *csvReader) header() error {
 		return err
 	}
 	c.col = map[string]int{}
+	names := make([]string, len(rec))
 	for i, name := range rec {
-		name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
-		line, col := c.r.FieldPos(i)
-		if _, twice := c.col[name]; twice {
-			return &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("column %q twice", name), Remedy: "keep one of them"}
+		names[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+		if _, twice := c.col[names[i]]; twice {
+			return c.wrong(i, fmt.Sprintf("column %q twice", names[i]), "keep one of them")
 		}
-		c.col[name] = i
+		c.col[names[i]] = i
 	}
 	_, c.bits = c.col["rx_kbytes_s"]
 	need, known := plainColumns[:3], plainColumns
 	if c.bits {
 		c.set.Report.Format, need, known = "Bitbrains CSV", []string{"time_s", "vm", "rx_kbytes_s", "tx_kbytes_s"}, bitbrainsColumns
 	}
-	for i, name := range rec {
-		if name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))); !slices.Contains(known, name) {
-			line, col := c.r.FieldPos(i)
-			return &Error{File: c.file, Line: line, Col: col, Text: fmt.Sprintf("unknown column %q", name), Remedy: "choose one of " +
-				strings.Join(known, ", ")}
+	for i, name := range names {
+		if !slices.Contains(known, name) {
+			return c.wrong(i, fmt.Sprintf("unknown column %q", name), "choose one of "+strings.Join(known, ", "))
 		}
 	}
 	for _, name := range need {
 		if _, has := c.col[name]; !has {
-			return &Error{File: c.file, Line: 1, Col: 1, Text: fmt.Sprintf("the first line names no column %q", name), Remedy: "it must name " +
-				strings.Join(need, ", ")}
+			return c.wrong(0, fmt.Sprintf("the first line does not name a column %q", name), "it must name "+strings.Join(need, ", "))
 		}
 	}
 	_, c.set.hasBytes = c.col["bytes_s"]
@@ -98,23 +95,23 @@ func (c *csvReader) header() error {
 	return nil
 }
 
-// noHeader complains about a first line that cannot be one of names.
+// wrong is an error at the i-th field of the last row read.
+func (c *csvReader) wrong(i int, text, remedy string) error {
+	line, col := c.r.FieldPos(i)
+	return &Error{File: c.file, Line: line, Col: col, Text: text, Remedy: remedy}
+}
+
+// noHeader returns an error for a first line that cannot be a list of names.
 func (c *csvReader) noHeader(rec []string) error {
 	for i, name := range rec {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
-		line, col := c.r.FieldPos(i)
 		if strings.ContainsAny(name, ";\t") {
-			return &Error{
-				File: c.file, Line: line, Col: col, Text: "the columns are not separated by commas",
-				Remedy: "write commas instead of semicolons or tabs, and points in numbers",
-			}
+			return c.wrong(i, "the columns are not separated by commas",
+				"write commas instead of semicolons or tabs, and decimal points in numbers")
 		}
 		if _, err := strconv.ParseFloat(name, 64); err == nil || name == "" && len(rec) == 1 {
-			return &Error{
-				File: c.file, Line: line, Col: col,
-				Text:   fmt.Sprintf("the first line holds %q where it must name the columns", short(name)),
-				Remedy: "put a line such as time_s,vm,pps before the rows",
-			}
+			return c.wrong(i, fmt.Sprintf("the first line holds %q where it must name the columns", short(name)),
+				"put a line such as time_s,vm,pps before the rows")
 		}
 	}
 	return nil
@@ -130,12 +127,8 @@ func (c *csvReader) record(rec []string) error {
 			return 0
 		}
 		x, err := strconv.ParseFloat(strings.TrimSpace(rec[i]), 64)
-		if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range reads as infinite: absurd
-			line, col := c.r.FieldPos(i)
-			bad = &Error{
-				File: c.file, Line: line, Col: col, Text: fmt.Sprintf("%s: %q is not a number", name, short(rec[i])),
-				Remedy: "write a number such as 1500 or 0.5",
-			}
+		if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range becomes infinite, which is absurd
+			bad = c.wrong(i, fmt.Sprintf("%s: %q is not a number", name, short(rec[i])), "write a number such as 1500 or 0.5")
 		}
 		return x
 	}
@@ -153,8 +146,7 @@ func (c *csvReader) record(rec []string) error {
 		return bad
 	}
 	if r.vm == "" {
-		line, col := c.r.FieldPos(c.col["vm"])
-		return &Error{File: c.file, Line: line, Col: col, Text: "the row names no VM", Remedy: "fill in the vm column"}
+		return c.wrong(c.col["vm"], "the row does not name a VM", "fill in the vm column")
 	}
 	line, _ := c.r.FieldPos(0)
 	c.line = line
@@ -164,7 +156,7 @@ func (c *csvReader) record(rec []string) error {
 	return nil
 }
 
-// syntax gives the library's complaint our form.
+// syntax turns the library's error into an Error.
 func (c *csvReader) syntax(err error) error {
 	e := &Error{
 		File: c.file, Text: err.Error(), Remedy: "a trace is CSV with a line of column names and one row per VM and sample",
@@ -181,7 +173,7 @@ func (c *csvReader) syntax(err error) error {
 	return e
 }
 
-// short keeps a complaint readable when the value is not.
+// short cuts a long value for an error message.
 func short(s string) string {
 	if len(s) <= 40 {
 		return s

@@ -1,15 +1,17 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	"sluice/internal/model"
+	"sluice/internal/research/sim"
 )
 
-// changes lists what must be told for a reader that has the Snapshot before; nil: all.
+// changes returns what changed since an old Snapshot; all of s if old is nil.
 func changes(old, s *model.Snapshot) *entry {
 	e := &entry{Time: s.Time, Problems: s.Problems}
 	if old == nil {
@@ -43,12 +45,12 @@ func changes(old, s *model.Snapshot) *entry {
 	return e
 }
 
-// rates are the figures of a Traffic that change all the time.
+// rates returns the figures of a Traffic that change all the time.
 func rates(t *model.Traffic) [4]*float64 {
 	return [4]*float64{&t.RxPPS, &t.TxPPS, &t.RxBytes, &t.TxBytes}
 }
 
-// still is a NIC without its rates.
+// still returns a NIC without its rates.
 func still(n model.NIC) model.NIC {
 	for _, t := range []*model.Traffic{&n.Virtio, &n.VFPath} {
 		for _, x := range rates(t) {
@@ -79,16 +81,16 @@ func loadOf(i int, vm *model.VM) load {
 	return l
 }
 
-// apply makes the next Snapshot of the one before and an entry.
+// apply makes the next Snapshot from the one before and an entry.
 func apply(old *model.Snapshot, e *entry) (*model.Snapshot, error) {
 	if e.Whole {
-		// A list that is empty is none that is missing: both print as they did.
+		// Empty lists stay distinct from missing ones, so that they print as they did.
 		return &model.Snapshot{Time: e.Time, PFs: append([]model.PF{}, e.PFs...), VMs: append([]model.VM{}, e.VMs...), Problems: e.Problems}, nil
 	}
 	if old == nil {
 		return nil, fmt.Errorf("the first sample is not whole")
 	}
-	s := copySnapshot(old)
+	s := sim.Copy(old)
 	s.Time, s.Problems = e.Time, e.Problems
 	s.PFs = slices.DeleteFunc(s.PFs, func(p model.PF) bool { return slices.Contains(e.GonePFs, p.Name) })
 	for _, p := range e.PFs {
@@ -96,7 +98,7 @@ func apply(old *model.Snapshot, e *entry) (*model.Snapshot, error) {
 	}
 	s.VMs = slices.DeleteFunc(s.VMs, func(v model.VM) bool { return slices.Contains(e.Gone, v.ID) })
 	for _, v := range e.VMs {
-		s.VMs = replace(s.VMs, v, func(a, b model.VM) int { return strings.Compare(string(a.ID), string(b.ID)) })
+		s.VMs = replace(s.VMs, v, func(a, b model.VM) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	for _, l := range e.Loads {
 		if l.I < 0 || l.I >= len(s.VMs) || len(l.N) != len(s.VMs[l.I].NICs) {
@@ -118,7 +120,7 @@ func (l *load) put(vm *model.VM) {
 	}
 }
 
-// replace puts x in its place in a sorted list.
+// replace puts x into a sorted list in place of its equal, if there is one.
 func replace[T any](list []T, x T, order func(a, b T) int) []T {
 	i, found := slices.BinarySearchFunc(list, x, order)
 	if found {
@@ -126,19 +128,4 @@ func replace[T any](list []T, x T, order func(a, b T) int) []T {
 		return list
 	}
 	return slices.Insert(list, i, x)
-}
-
-// copySnapshot copies what later changes of the original could reach.
-func copySnapshot(s *model.Snapshot) *model.Snapshot {
-	out := *s
-	out.PFs = slices.Clone(s.PFs)
-	for i := range out.PFs {
-		out.PFs[i].VFs = slices.Clone(s.PFs[i].VFs)
-		out.PFs[i].SelfFDB = slices.Clone(s.PFs[i].SelfFDB)
-	}
-	out.VMs = slices.Clone(s.VMs)
-	for i := range out.VMs {
-		out.VMs[i].NICs = slices.Clone(s.VMs[i].NICs)
-	}
-	return &out
 }

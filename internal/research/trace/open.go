@@ -11,8 +11,7 @@ import (
 	"sluice/internal/base/input"
 )
 
-// Load reads a trace of any kind into memory; what the file is, its first bytes tell.
-// Compressed files are read as they are.
+// Load reads a trace of any format into memory, gzipped or not. The first bytes of the file tell the format.
 func Load(path string, o Options) (*Set, error) {
 	f, err := input.Open(path)
 	if err != nil {
@@ -22,7 +21,7 @@ func Load(path string, o Options) (*Set, error) {
 	return Read(path, f, o)
 }
 
-// Read is Load from a stream; name is used in complaints.
+// Read is Load from a stream; name is used in errors.
 func Read(name string, in io.Reader, o Options) (*Set, error) {
 	br, err := plain(name, in)
 	if err != nil {
@@ -41,8 +40,7 @@ func Read(name string, in io.Reader, o Options) (*Set, error) {
 	return readCSV(name, br, o)
 }
 
-// IsRecording says whether the path is a recording of Sluice: a directory, or a file
-// that begins like one.
+// IsRecording reports whether the path is a recording of Sluice: a directory, or a file that begins like one.
 func IsRecording(path string) bool {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -64,7 +62,7 @@ func IsRecording(path string) bool {
 	return string(head) == magic
 }
 
-// plain undoes gzip where it is.
+// plain decompresses gzip, if it is used.
 func plain(name string, in io.Reader) (*bufio.Reader, error) {
 	br := bufio.NewReaderSize(in, 1<<16)
 	if head, _ := br.Peek(2); len(head) < 2 || head[0] != 0x1f || head[1] != 0x8b {
@@ -72,12 +70,12 @@ func plain(name string, in io.Reader) (*bufio.Reader, error) {
 	}
 	z, err := gzip.NewReader(br)
 	if err != nil {
-		return nil, &Error{File: name, Text: "begins like gzip but is not: " + err.Error(), Remedy: "copy it again", cause: err}
+		return nil, &Error{File: name, Text: "begins like gzip but is not gzip: " + err.Error(), Remedy: "copy it again", cause: err}
 	}
 	return bufio.NewReaderSize(z, 1<<16), nil
 }
 
-// fileError strips the path that the operating system's error repeats.
+// fileError removes the path that the operating system's error repeats.
 func fileError(name string, err error) error {
 	text := err.Error()
 	var p *os.PathError

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// promMetrics are the counters that the common libvirt exporters publish, and what they
-// count. What a guest receives and what it sends are added up, as are its interfaces.
+// promMetrics are the counters of the common libvirt exporters, and what they count. Both directions and all interfaces of a guest are
+// added up.
 var promMetrics = map[string]quantity{
 	"libvirt_domain_interface_stats_receive_packets_total":  packets,
 	"libvirt_domain_interface_stats_transmit_packets_total": packets,
@@ -21,7 +22,7 @@ var promMetrics = map[string]quantity{
 	"libvirt_domain_info_cpu_time_seconds_total":            cpuTime,
 }
 
-// promLabels name the domain, the first one that is there.
+// promLabels may name the domain; the first one present counts.
 var promLabels = []string{"domain", "instance_name", "name", "uuid"}
 
 type quantity int
@@ -46,15 +47,15 @@ type promSample struct{ at, value float64 }
 func (p *promSample) UnmarshalJSON(b []byte) error {
 	var pair []json.RawMessage
 	if err := json.Unmarshal(b, &pair); err != nil || len(pair) != 2 {
-		return fmt.Errorf("%s is no pair of time and value", short(string(b)))
+		return fmt.Errorf("%s is not a pair of time and value", short(string(b)))
 	}
 	var text string
 	if json.Unmarshal(pair[0], &p.at) != nil || json.Unmarshal(pair[1], &text) != nil {
-		return fmt.Errorf("%s is no pair of time and quoted value", short(string(b)))
+		return fmt.Errorf("%s is not a pair of time and quoted value", short(string(b)))
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("value %q is no number", short(text))
+		return fmt.Errorf("value %q is not a number", short(text))
 	}
 	p.value = v
 	return nil
@@ -67,13 +68,13 @@ type promReader struct {
 	in    *lineCounter
 	bound *bounded
 	dec   *json.Decoder
-	// rates by VM and time; a VM's interfaces and directions add up here.
+	// vms holds rates by VM and time, summed over a VM's interfaces and directions.
 	vms map[string]map[float64]*[quantities]float64
 	has [quantities]bool
 	n   int
 }
 
-// readProm reads one or more answers of /api/v1/query_range, one after the other.
+// readProm reads one or more consecutive answers of /api/v1/query_range.
 func readProm(file string, in io.Reader, o Options) (*Set, error) {
 	b := &bounded{in: in, what: "a series", limit: maxValue}
 	lc := &lineCounter{in: b}
@@ -94,7 +95,7 @@ func readProm(file string, in io.Reader, o Options) (*Set, error) {
 	return p.finish()
 }
 
-// answer reads one document down to its result list, series by series.
+// answer reads one document; it takes the result list series by series.
 func (p *promReader) answer() error {
 	if err := p.open('{'); err != nil {
 		return err
@@ -117,7 +118,7 @@ func (p *promReader) answer() error {
 	}))
 }
 
-// torn makes an end in the middle an error of its own: only between answers is it fine.
+// torn turns an end in the middle of an answer into a different error: the file may only end between answers.
 func torn(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -165,7 +166,7 @@ func (p *promReader) object(do func(key string) error) error {
 		}
 		key, ok := t.(string)
 		if !ok {
-			return fmt.Errorf("%v is no key", t)
+			return fmt.Errorf("%v is not a key", t)
 		}
 		if err := do(key); err != nil {
 			return err
@@ -181,7 +182,7 @@ func (p *promReader) open(want json.Delim) error {
 		return err
 	}
 	if t != want {
-		return fmt.Errorf("found %v where %v must be", t, want)
+		return fmt.Errorf("found %v instead of %v", t, want)
 	}
 	return nil
 }
@@ -191,8 +192,7 @@ func (p *promReader) skip() error {
 	return p.dec.Decode(&x)
 }
 
-// take turns one counter into rates: what was counted between two samples moved evenly
-// between them.
+// take turns one counter into rates, which are taken as constant between two samples.
 func (p *promReader) take(s *promSeries) error {
 	q, known := promMetrics[s.Metric["__name__"]]
 	vm := domain(s.Metric)
@@ -253,17 +253,12 @@ func (p *promReader) finish() (*Set, error) {
 	p.set.hasBytes, p.set.hasCPU = p.has[octets], p.has[cpuTime]
 	if !p.has[packets] && !p.has[octets] {
 		return nil, &Error{
-			File: p.file, Text: "holds no counter of libvirt interfaces",
-			Remedy: "query libvirt_domain_interface_stats_receive_packets_total and the others that docs/sim.md lists",
+			File: p.file, Text: "holds no counters of libvirt interfaces",
+			Remedy: "query libvirt_domain_interface_stats_receive_packets_total and the others listed in docs/sim.md",
 		}
 	}
-	for _, vm := range sortedNames(p.vms) {
-		times := make([]float64, 0, len(p.vms[vm]))
-		for at := range p.vms[vm] {
-			times = append(times, at)
-		}
-		slices.Sort(times)
-		for _, at := range times {
+	for _, vm := range slices.SortedFunc(maps.Keys(p.vms), compareNames) {
+		for _, at := range slices.Sorted(maps.Keys(p.vms[vm])) {
 			x := p.vms[vm][at]
 			r := row{time: at, vm: vm, pps: x[packets], bytes: x[octets], cpu: x[cpuTime]}
 			if !p.has[packets] {
@@ -278,16 +273,7 @@ func (p *promReader) finish() (*Set, error) {
 	return p.done()
 }
 
-func sortedNames[T any](m map[string]T) []string {
-	names := make([]string, 0, len(m))
-	for n := range m {
-		names = append(names, n)
-	}
-	slices.SortFunc(names, compareNames)
-	return names
-}
-
-// complain adds the place where the decoder stopped.
+// complain adds the place where decoding stopped.
 func (p *promReader) complain(err error) error {
 	line, col := p.in.place(p.dec.InputOffset())
 	text := err.Error()
@@ -296,18 +282,18 @@ func (p *promReader) complain(err error) error {
 	}
 	return &Error{
 		File: p.file, Line: line, Col: col, Text: strings.TrimPrefix(text, "json: "),
-		Remedy: "save the answer of Prometheus's /api/v1/query_range as it comes", cause: err,
+		Remedy: "save the answer of Prometheus's /api/v1/query_range unchanged", cause: err,
 	}
 }
 
-// lineCounter remembers where lines begin, for complaints.
+// lineCounter remembers where lines begin, for errors.
 type lineCounter struct {
 	in    io.Reader
 	read  int64
 	lines []int64 // offsets after each newline
 }
 
-// maxLines bounds what lineCounter remembers; after that, places have a column only.
+// maxLines bounds what lineCounter remembers; later places are columns of the last line remembered.
 const maxLines = 1 << 20
 
 // Read implements io.Reader.

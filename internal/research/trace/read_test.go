@@ -25,7 +25,7 @@ func read(t testing.TB, text string) *Set {
 
 func points(s *Series) []Point {
 	var out []Point
-	for i := range s.Len() {
+	for i := range len(s.at) {
 		out = append(out, s.Point(i))
 	}
 	return out
@@ -144,17 +144,17 @@ func TestComplaintsNamePlaceAndRemedy(t *testing.T) {
 		"0;a;1,5\n":                            `t.csv:1:1: the columns are not`,
 		"time_s\tvm\tpps\n":                    `t.csv:1:1: the columns are not separated by commas`,
 		"time_s,vm,vm\n":                       `t.csv:1:11: column "vm" twice`,
-		"time_s,vm,bytes_s\n":                  `t.csv:1:1: the first line names no column "pps"`,
+		"time_s,vm,bytes_s\n":                  `t.csv:1:1: the first line does not name a column "pps"`,
 		"time_s,vm,pps\n0,a\n":                 "t.csv:2:1: wrong number of fields",
 		"time_s,vm,pps\n0,a,1\n1,a,many\n":     `t.csv:3:5: pps: "many" is not a number; write a number`,
-		"time_s,vm,pps\n0,,1\n":                "t.csv:2:3: the row names no VM",
+		"time_s,vm,pps\n0,,1\n":                "t.csv:2:3: the row does not name a VM",
 		"time_s,vm,pps\n0,\"a,1\n":             "t.csv:2:",
 		"time_s,vm,pps\n0,a,-1\n":              "t.csv: no usable row",
 		"time_s,vm,pps\n0,a,1\n1e12,a,1\n":     "t.csv:3:1: a row is 11574074 days from the first one",
 		`{"status":"error","error":"too far"}`: "t.csv:1:36: prometheus answered with an error: too far",
 		`{"data":{"resultType":"vector"}}`:     "resultType is \"vector\", want matrix",
 		`{"data":{"result":[`:                  "ends in the middle",
-		"{}":                                   "holds no counter of libvirt interfaces",
+		"{}":                                   "holds no counters of libvirt interfaces",
 	} {
 		_, err := Read("t.csv", strings.NewReader(text), Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -234,7 +234,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, s := range set.Series {
-			for i := range s.Len() {
+			for i := range len(s.at) {
 				p := s.Point(i)
 				if p.At < 0 || !(p.PPS >= 0) || !(p.Bytes >= 0) || !(p.CPU >= 0) || (i > 0 && p.At <= s.Point(i-1).At) {
 					t.Fatalf("%s: point %d is %+v", s.VM, i, p)

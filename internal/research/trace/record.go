@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/model"
+	"sluice/internal/research/sim"
 )
 
 // magic begins every file of a recording, inside its compression.
@@ -23,13 +25,12 @@ const version = 1
 type header struct {
 	Sluice  string       `json:"sluice"`
 	Version int          `json:"version"`
-	Rules   *model.Rules `json:"rules,omitempty"` // what was asked of placement
+	Rules   *model.Rules `json:"rules,omitempty"` // in force from here on
 	// Memory is what the daemon knew just before the first sample, as it wrote it.
 	Memory json.RawMessage `json:"memory,omitempty"`
 }
 
-// entry is every further line: what changed since the line before. The first one of a
-// file is whole.
+// entry is any further line: what changed since the line before. The first entry of a file is a whole Snapshot.
 type entry struct {
 	Time     time.Time          `json:"t"`
 	Decided  time.Time          `json:"d,omitzero"` // when the daemon decided on it
@@ -43,8 +44,7 @@ type entry struct {
 	Moves    []model.MoveStatus `json:"moves,omitempty"` // ended since
 }
 
-// load is what changes with nearly every sample: a VM (by its place in the Snapshot),
-// its CPU use and, for each NIC, the eight rates.
+// load is what changes with nearly every sample: a VM (by its index in the Snapshot), its CPU use, and the eight rates of each NIC.
 type load struct {
 	I int          `json:"i"`
 	C float64      `json:"c"`
@@ -57,8 +57,8 @@ type RecorderOptions struct {
 	MaxFiles int   // the oldest are removed beyond this; 0: 16
 }
 
-// Recorder writes Snapshots to files DIR/000001.slr.gz and so on. Every line is flushed,
-// so that a crash costs no more than the line under way. Not safe for concurrent use.
+// Recorder writes Snapshots to files DIR/000001.slr.gz and so on. Every line is flushed, so that a crash costs at most the line being
+// written. It is not safe for concurrent use.
 type Recorder struct {
 	dir  string
 	opts RecorderOptions
@@ -74,14 +74,10 @@ type Recorder struct {
 	moved  time.Time // end of the newest move written
 }
 
-// NewRecorder makes a Recorder that writes to a directory, after what is there already.
+// NewRecorder makes a Recorder that adds files to a directory.
 func NewRecorder(dir string, o RecorderOptions) (*Recorder, error) {
-	if o.MaxFile <= 0 {
-		o.MaxFile = 16 << 20
-	}
-	if o.MaxFiles <= 0 {
-		o.MaxFiles = 16
-	}
+	o.MaxFile = cmp.Or(max(0, o.MaxFile), 16<<20)
+	o.MaxFiles = cmp.Or(max(0, o.MaxFiles), 16)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fileError(dir, err)
 	}
@@ -114,8 +110,7 @@ func recordingFiles(dir string) ([]string, error) {
 	return out, nil
 }
 
-// SetRules notes what placement is asked to do from now on. It stands at the begin of
-// every file.
+// SetRules notes the rules in force from now on. Every file begins with them.
 func (r *Recorder) SetRules(rules model.Rules) error {
 	same := r.rules != nil && sameJSON(*r.rules, rules)
 	r.rules = &rules
@@ -125,11 +120,10 @@ func (r *Recorder) SetRules(rules model.Rules) error {
 	return r.Close() // the next file begins with them
 }
 
-// Fresh says that the next sample begins a file: the time for SetMemory.
+// Fresh reports whether the next sample begins a file, so that SetMemory takes effect.
 func (r *Recorder) Fresh() bool { return r.file == nil }
 
-// SetMemory notes what the daemon knows before the next sample. Only a file that begins
-// then takes it up.
+// SetMemory notes what the daemon knows before the next sample. It is recorded only if a file begins with that sample.
 func (r *Recorder) SetMemory(memory json.RawMessage) { r.memory = memory }
 
 func sameJSON(a, b any) bool {
@@ -147,11 +141,11 @@ func (r *Recorder) RecordView(v *model.View) error {
 		return err
 	}
 	var ended []model.MoveStatus
-	known := r.moved                          // several may end at one time
-	for i := len(v.Recent) - 1; i >= 0; i-- { // newest first there
-		if m := v.Recent[i]; m.Ended.After(known) {
+	known := r.moved                              // several may end at the same time
+	for _, m := range slices.Backward(v.Recent) { // its newest is the first
+		if m.Ended.After(known) {
 			r.moved = m.Ended
-			m.Move.Steps = nil // they follow from its kind
+			m.Move.Steps = nil // they follow from the Move's kind
 			ended = append(ended, m)
 		}
 	}
@@ -162,7 +156,7 @@ func (r *Recorder) RecordView(v *model.View) error {
 	return r.write(v.Snapshot, decided, ended)
 }
 
-// Record records a Snapshot. One that is not newer than the last is passed over.
+// Record records a Snapshot unless it is not newer than the last.
 func (r *Recorder) Record(s *model.Snapshot) error { return r.write(s, s.Time, nil) }
 
 func (r *Recorder) write(s *model.Snapshot, decided time.Time, moves []model.MoveStatus) error {
@@ -182,14 +176,14 @@ func (r *Recorder) write(s *model.Snapshot, decided time.Time, moves []model.Mov
 	if err := r.zip.Flush(); err != nil {
 		return r.broken(err)
 	}
-	r.last = copySnapshot(s)
+	r.last = sim.Copy(s)
 	if r.size >= r.opts.MaxFile {
 		return r.Close()
 	}
 	return nil
 }
 
-// broken gives the file up: the next Record begins a new one.
+// broken gives up the file: the next Record begins a new one.
 func (r *Recorder) broken(err error) error {
 	name := r.file.Name()
 	_ = r.file.Close()
@@ -197,7 +191,7 @@ func (r *Recorder) broken(err error) error {
 	return fileError(name, err)
 }
 
-// begin opens the next file and removes the oldest.
+// begin opens the next file and removes the oldest ones.
 func (r *Recorder) begin() error {
 	r.seq++
 	name := filepath.Join(r.dir, fmt.Sprintf("%06d%s", r.seq, suffix))
@@ -229,7 +223,7 @@ func (r *Recorder) prune() error {
 	return nil
 }
 
-// Close ends the file under way. Recording may go on afterwards, in a new file.
+// Close ends the present file. Recording may continue afterwards, in a new file.
 func (r *Recorder) Close() error {
 	if r.file == nil {
 		return nil

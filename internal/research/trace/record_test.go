@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"sluice/internal/model"
+	"sluice/internal/research/sim"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // wander changes a Snapshot as a host might: loads, moves, arrivals, links.
 func wander(r *rand.Rand, s *model.Snapshot) *model.Snapshot {
-	out := copySnapshot(s)
+	out := sim.Copy(s)
 	out.Time = s.Time.Add(time.Second)
 	for i := range out.VMs {
 		if r.IntN(3) > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/base/input"
 	"sluice/internal/model"
+	"sluice/internal/research/sim"
 )
 
 // Sample is one Snapshot of a recording and the moves that had ended by then.
@@ -21,7 +22,7 @@ type Sample struct {
 	Moves    []model.MoveStatus
 }
 
-// Recording reads a recording from its begin to its end, one sample in memory at a time.
+// Recording reads a recording from start to end, with one sample in memory at a time.
 type Recording struct {
 	Report Report
 	rules  *model.Rules
@@ -34,10 +35,10 @@ type Recording struct {
 	last  *model.Snapshot
 }
 
-// maxLine bounds one line: a whole Snapshot of thousands of VMs.
+// maxLine bounds one line, which may be a whole Snapshot of thousands of VMs.
 const maxLine = 64 << 20
 
-// OpenRecording opens a directory of a Recorder, or one file of it.
+// OpenRecording opens the directory of a Recorder, or a file in it.
 func OpenRecording(path string) (*Recording, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -49,17 +50,16 @@ func OpenRecording(path string) (*Recording, error) {
 			return nil, err
 		}
 		if len(r.files) == 0 {
-			return nil, &Error{File: path, Text: "holds no recording", Remedy: "make one with `sluice record`"}
+			return nil, &Error{File: path, Text: "contains no recording", Remedy: "make one with `sluice record`"}
 		}
 	}
 	return r, nil
 }
 
-// Rules are those that were in force at the last sample read; nil when not recorded.
+// Rules returns the rules in force at the last sample read; nil if not recorded.
 func (r *Recording) Rules() *model.Rules { return r.rules }
 
-// Memory is what the daemon knew before the first sample of the file that the last sample
-// read is in; nil when not recorded.
+// Memory returns what the daemon knew before the first sample of the present file; nil if not recorded.
 func (r *Recording) Memory() json.RawMessage { return r.memory }
 
 // Close ends reading.
@@ -72,8 +72,8 @@ func (r *Recording) Close() error {
 	return f.Close()
 }
 
-// Next returns the next sample, io.EOF after the last. A torn end is counted in the
-// Report and ends its file; anything else that cannot be read is an error.
+// Next returns the next sample, io.EOF after the last. A missing end is counted in the Report and ends its file; anything else that
+// cannot be read is an error.
 func (r *Recording) Next() (*Sample, error) {
 	for {
 		if r.file == nil {
@@ -83,7 +83,7 @@ func (r *Recording) Next() (*Sample, error) {
 			if err := r.open(); err != nil {
 				return nil, err
 			}
-			continue // a torn header closes it again
+			continue // an incomplete header closes the file again
 		}
 		line, err := r.read()
 		if err != nil {
@@ -92,16 +92,13 @@ func (r *Recording) Next() (*Sample, error) {
 		if line == nil {
 			continue
 		}
-		s, err := r.sample(line)
-		if s != nil || err != nil {
-			return s, err
-		}
+		return r.sample(line)
 	}
 }
 
 func (r *Recording) name() string { return r.file.Name() }
 
-// open begins the next file with its header.
+// open opens the next file and reads its header.
 func (r *Recording) open() error {
 	f, err := input.Open(r.files[0])
 	if err != nil {
@@ -118,7 +115,7 @@ func (r *Recording) open() error {
 		return err
 	}
 	if !strings.HasPrefix(string(line), magic) {
-		return &Error{File: f.Name(), Line: 1, Col: 1, Text: "is no recording of Sluice", Remedy: "make one with `sluice record`"}
+		return &Error{File: f.Name(), Line: 1, Col: 1, Text: "is not a recording of Sluice", Remedy: "make one with `sluice record`"}
 	}
 	var h header
 	if err := json.Unmarshal(line, &h); err != nil {
@@ -126,7 +123,7 @@ func (r *Recording) open() error {
 	}
 	if h.Version > version {
 		return &Error{
-			File: f.Name(), Line: 1, Col: 1, Text: fmt.Sprintf("is of version %d", h.Version),
+			File: f.Name(), Line: 1, Col: 1, Text: fmt.Sprintf("has version %d of the format", h.Version),
 			Remedy: "read it with the Sluice that wrote it, or a newer one",
 		}
 	}
@@ -134,7 +131,7 @@ func (r *Recording) open() error {
 	return nil
 }
 
-// read returns the next line, nil at the end of the file, torn or not.
+// read returns the next line; nil at the end of the file, complete or not.
 func (r *Recording) read() ([]byte, error) {
 	var line []byte
 	for {
@@ -146,11 +143,11 @@ func (r *Recording) read() ([]byte, error) {
 			return line, nil
 		case errors.Is(err, bufio.ErrBufferFull):
 			if len(line) > maxLine {
-				return nil, &Error{File: r.name(), Line: r.line + 1, Col: 1, Text: "the line is too long to be one of a recording"}
+				return nil, &Error{File: r.name(), Line: r.line + 1, Col: 1, Text: "the line is too long for a recording"}
 			}
 		case errors.Is(err, io.EOF) && len(line) == 0:
 			return nil, r.Close()
-		default: // a crash ends a file without its checksum, mostly inside a line
+		default: // a crash ends a file without its checksum, usually within a line
 			return nil, r.tear()
 		}
 	}
@@ -168,7 +165,7 @@ func (r *Recording) bad(err error) error {
 	}
 }
 
-// sample decodes one line; nil for one that is not newer than the last.
+// sample decodes one line.
 func (r *Recording) sample(line []byte) (*Sample, error) {
 	var e entry
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -184,5 +181,5 @@ func (r *Recording) sample(line []byte) (*Sample, error) {
 	if e.Decided.IsZero() {
 		e.Decided = s.Time
 	}
-	return &Sample{Snapshot: copySnapshot(s), Decided: e.Decided, Moves: e.Moves}, nil
+	return &Sample{Snapshot: sim.Copy(s), Decided: e.Decided, Moves: e.Moves}, nil
 }

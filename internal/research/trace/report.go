@@ -8,10 +8,10 @@ import (
 	"sluice/internal/base/input"
 )
 
-// Kind is a kind of trouble in a trace.
+// Kind is a kind of fault in a trace.
 type Kind string
 
-// The kinds of trouble.
+// The kinds of faults.
 const (
 	KindAbsurd    Kind = "absurd"
 	KindDuplicate Kind = "duplicate"
@@ -22,7 +22,7 @@ const (
 	KindForeign   Kind = "other series"
 )
 
-// handled says what is done about each kind, in the order of reports.
+// handled is what is done about each kind, in the order of reports.
 var handled = []struct {
 	kind Kind
 	what string
@@ -32,14 +32,14 @@ var handled = []struct {
 	{KindOrder, "sorted in"},
 	{KindGap, "load unknown there, worth nothing to the score"},
 	{KindReset, "the rate before it is left out"},
-	{KindForeign, "passed over"},
+	{KindForeign, "ignored"},
 	{KindTorn, "what comes before counts"},
 }
 
-// keepPlaces is how many places of each kind of trouble are told.
+// keepPlaces is how many places of each kind of fault are reported.
 const keepPlaces = 3
 
-// Trouble is one kind of trouble: how often, what was done, and the first places.
+// Trouble is one kind of fault in a file: how often it was found, what was done, and the first places.
 type Trouble struct {
 	Kind    Kind     `json:"kind"`
 	Count   int      `json:"count"`
@@ -47,7 +47,7 @@ type Trouble struct {
 	Places  []string `json:"places"`
 }
 
-// Report says what a file held.
+// Report says what a file contains.
 type Report struct {
 	File   string `json:"file"`
 	Format string `json:"format"`
@@ -56,7 +56,7 @@ type Report struct {
 	found  map[Kind]*Trouble
 }
 
-// add counts a trouble; place is only made for the first few.
+// add counts a fault; place is called only for the first few.
 func (r *Report) add(k Kind, place func() string) {
 	if r.found == nil {
 		r.found = map[Kind]*Trouble{}
@@ -72,14 +72,14 @@ func (r *Report) add(k Kind, place func() string) {
 	}
 }
 
-// Gap counts a stretch of time without data, by times since the begin.
+// Gap counts a stretch of time without data, given as times since the start.
 func (r *Report) Gap(from, to time.Duration) {
 	r.add(KindGap, func() string {
 		return "from " + from.Round(tick).String() + " to " + to.Round(tick).String()
 	})
 }
 
-// Troubles lists what was wrong, nil when nothing was.
+// Troubles lists the faults found.
 func (r *Report) Troubles() []Trouble {
 	var out []Trouble
 	for _, h := range handled {
@@ -91,7 +91,7 @@ func (r *Report) Troubles() []Trouble {
 	return out
 }
 
-// Count says how often a kind of trouble was found.
+// Count returns how often a kind of fault was found.
 func (r *Report) Count(k Kind) int {
 	if t := r.found[k]; t != nil {
 		return t.Count
@@ -99,7 +99,7 @@ func (r *Report) Count(k Kind) int {
 	return 0
 }
 
-// String prints the report, a line for the file and one for each kind of trouble.
+// String prints the report: a line for the file and one for each kind of fault.
 func (r *Report) String() string {
 	var b strings.Builder
 	file := input.Printable(r.File)
@@ -114,16 +114,16 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// Error is a complaint about one place of a file.
+// Error is an error at one place of a file.
 type Error struct {
 	File      string
-	Line, Col int // from 1; 0: not known
+	Line, Col int // from 1; 0: unknown
 	Text      string
 	Remedy    string
 	cause     error
 }
 
-// Error prints place, complaint and remedy on one line.
+// Error prints place, text and remedy on one line.
 func (e *Error) Error() string {
 	s := e.File
 	if e.Line > 0 {
@@ -136,5 +136,5 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap returns what the library below said.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.cause }

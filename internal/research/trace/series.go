@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// Series is what one VM moved. Times are kept in hundredths of a second from the Set's
-// origin and rates in single precision, so that a week of 100 VMs at 1 s fits in half a
-// gigabyte.
+// Series is what one VM moved. Times are in hundredths of a second from the Set's origin and rates in single precision, so that a week of
+// 100 VMs at 1 s fits in half a gigabyte.
 type Series struct {
 	VM    string
-	Cores int // CPUs it has; 0: the trace does not say
+	Cores int // the VM's CPUs; 0: not in the trace
 	at    []int32
 	pps   []float32
-	bytes []float32 // nil: the trace does not say
-	cpu   []float32 // CPUs in use; nil: the trace does not say
+	bytes []float32 // nil: not in the trace
+	cpu   []float32 // CPUs in use; nil: not in the trace
 	gaps  []span
 	step  int32 // usual spacing
-	mess  bool  // rows came out of order
+	mess  bool  // there were rows out of order
 }
 
 // span is a stretch of time without data, its end not included.
@@ -37,7 +36,7 @@ type Set struct {
 	hasBytes, hasCPU bool
 }
 
-// Known says whether the trace has byte rates and CPU use.
+// Known reports whether the trace has byte rates and CPU use.
 func (s *Set) Known() (bytes, cpu bool) { return s.hasBytes, s.hasCPU }
 
 // Point is one row of a Series.
@@ -45,9 +44,6 @@ type Point struct {
 	At              time.Duration // from the Set's origin
 	PPS, Bytes, CPU float64
 }
-
-// Len is the number of points.
-func (s *Series) Len() int { return len(s.at) }
 
 // Point returns the i-th point.
 func (s *Series) Point(i int) Point {
@@ -64,7 +60,7 @@ func (s *Series) Point(i int) Point {
 // Step is the usual time between two rows.
 func (s *Series) Step() time.Duration { return since(s.step) }
 
-// Span is when the VM was there: from its first row until a usual spacing after its last.
+// Span returns when the VM was there: from its first row until one usual spacing after its last.
 func (s *Series) Span() (from, to time.Duration) {
 	if len(s.at) == 0 {
 		return 0, 0
@@ -76,17 +72,15 @@ const tick = 10 * time.Millisecond // resolution of times
 
 func since(at int32) time.Duration { return time.Duration(at) * tick }
 
-// Player plays a Series as a load; it is a sim.Load. Start is the moment that stands
-// for the Set's origin. It is meant to be asked with times that rise.
+// Player plays a Series as a sim.Load. It is fastest when asked for rising times.
 type Player struct {
 	Series *Series
-	Start  time.Time
-	next   int // index of the first point after the last time asked
+	Start  time.Time // the Set's origin
+	next   int       // index of the first point after the last time asked
 	gap    int
 }
 
-// At implements sim.Load: the rates of the last row at or before t; zero before the
-// first row, inside gaps and after the end.
+// At implements sim.Load: the rates of the last row at or before t; zero before the first row, within gaps and after the end.
 func (p *Player) At(t time.Time) (pps, bytesPerSecond, cpus float64) {
 	i, ok := p.seek(t)
 	if !ok {
@@ -96,17 +90,17 @@ func (p *Player) At(t time.Time) (pps, bytesPerSecond, cpus float64) {
 	return pt.PPS, pt.Bytes, pt.CPU
 }
 
-// Known says whether the trace knows the load at t.
+// Known reports whether the trace has the load at t.
 func (p *Player) Known(t time.Time) bool {
 	_, ok := p.seek(t)
 	return ok
 }
 
-// seek finds the row that holds at t.
+// seek finds the row that applies at t.
 func (p *Player) seek(t time.Time) (int, bool) {
 	s := p.Series
 	at := t.Sub(p.Start)
-	if p.next > 0 && since(s.at[p.next-1]) > at { // asked for the past
+	if p.next > 0 && since(s.at[p.next-1]) > at { // backward in time
 		p.next = sort.Search(len(s.at), func(i int) bool { return since(s.at[i]) > at })
 		p.gap = 0
 	}
@@ -121,16 +115,13 @@ func (p *Player) seek(t time.Time) (int, bool) {
 	return p.next - 1, p.next > 0 && !in && at < end
 }
 
-// finish sorts what came out of order, removes duplicates and finds gaps.
-func (s *Series) finish(r *Report, wide bool) {
+// finish sorts rows that were out of order, removes duplicates and finds gaps.
+func (s *Series) finish(r *Report) {
 	if s.mess {
 		s.sort()
 	}
 	s.dedupe(r)
 	s.step = s.spacing()
-	if !wide {
-		return
-	}
 	for i := 1; i < len(s.at); i++ {
 		if s.at[i]-s.at[i-1] > 3*s.step {
 			s.gaps = append(s.gaps, span{s.at[i-1] + s.step, s.at[i]})
@@ -141,7 +132,7 @@ func (s *Series) finish(r *Report, wide bool) {
 	}
 }
 
-// sort orders the rows by time; rows of one time keep their order in the file.
+// sort orders the rows by time; rows with the same time keep their order in the file.
 func (s *Series) sort() {
 	order := make([]int, len(s.at))
 	for i := range order {
@@ -163,7 +154,7 @@ func permute[T any](v []T, order []int) []T {
 	return out
 }
 
-// dedupe keeps the last of rows with one time.
+// dedupe keeps the last of rows with the same time.
 func (s *Series) dedupe(r *Report) {
 	n := 0
 	for i := range s.at {
@@ -197,7 +188,7 @@ func (s *Series) cut(n int) {
 	}
 }
 
-// spacing is the median time between rows, of the first thousand or so.
+// spacing returns the median time between the first thousand rows.
 func (s *Series) spacing() int32 {
 	var d []int32
 	for i := 1; i < min(len(s.at), 1001); i++ {
