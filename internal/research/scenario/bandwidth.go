@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,57 +13,55 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// Bandwidth makes a scenario one of guarantees: VMs share links as their flows do, and allocators are compared.
+// Bandwidth makes a scenario compare allocators: VMs share links in proportion to their flows, and guarantees are scored.
 type Bandwidth struct {
-	Allocators []Allocator   `yaml:"allocators" doc:"allocators to compare; with them VMs share links, and policies are not scored: the first of them places VFs"`
+	Allocators []Allocator   `yaml:"allocators" doc:"allocators to compare; VMs then share links, and the first policy places VFs, unscored"`
 	Period     time.Duration `yaml:"period" min:"10ms" max:"10s" doc:"time between two readings of the counters"`
-	Delay      time.Duration `yaml:"delay" min:"1us" max:"10s" doc:"until a limit is in force"`
-	Noise      float64       `yaml:"noise" min:"0" max:"1" doc:"standard deviation of what is read, as a share"`
+	Delay      time.Duration `yaml:"delay" min:"1us" max:"10s" doc:"time until a limit is in force"`
+	Noise      float64       `yaml:"noise" min:"0" max:"1" doc:"standard deviation of readings, as a share"`
 	Lost       float64       `yaml:"lost" min:"0" max:"1" doc:"share of the readings that are lost"`
-	Tree       bool          `yaml:"tree" doc:"the kernel shares what the taps of a PF may send by itself (one HTB tree)"`
+	Tree       bool          `yaml:"tree" doc:"the kernel itself shares what the taps of a PF may send (one HTB tree)"`
 	Packets    config.Rate   `yaml:"packets" doc:"packets/s that the host carries on virtio for all VMs together; unset: any"`
-	Capacity   []Capacity    `yaml:"capacity" doc:"what links truly carry, where that is not their speed"`
+	Capacity   []Capacity    `yaml:"capacity" doc:"what links really carry, where that differs from their speed"`
 	Classes    []Class       `yaml:"classes" doc:"classes of VMs"`
 }
 
-// Allocator is one to compare.
+// Allocator is an allocator to compare.
 type Allocator struct {
-	Name   string        `yaml:"name" need:"yes" doc:"its name; or 'static', limits set once: best-effort VMs share what is not guaranteed; or 'native', no limits, not even those of VMs"`
+	Name   string        `yaml:"name" need:"yes" doc:"its name; or 'static': fixed limits for best-effort VMs; or 'native': no limits at all"`
 	Label  string        `yaml:"label" doc:"what the table calls it"`
 	Period time.Duration `yaml:"period" min:"10ms" max:"10s" doc:"its period; unset: that of bandwidth"`
-	Limit  config.Rate   `yaml:"limit" doc:"with 'static': that of each best-effort VM; unset: its share of what is not guaranteed"`
+	Limit  config.Rate   `yaml:"limit" doc:"'static': that of each best-effort VM; unset: a share of what is not guaranteed"`
 }
 
-// Capacity is what a link carries from a time on.
+// Capacity is what a link carries from some time on.
 type Capacity struct {
 	PF   string        `yaml:"pf" need:"yes" doc:"the PF"`
-	At   time.Duration `yaml:"at" doc:"from when on; unset: from the start"`
+	At   time.Duration `yaml:"at" doc:"from when; unset: from the start"`
 	Gbit float64       `yaml:"gbit" min:"0.001" max:"1000" need:"yes" doc:"Gbit/s"`
 }
 
-// Class is what its VMs get where they say nothing of their own.
+// Class is what its VMs get unless they have values of their own.
 type Class struct {
 	Name      string      `yaml:"name" need:"yes" doc:"its name"`
-	Priority  int         `yaml:"priority" min:"-1000" max:"1000" doc:"where more is guaranteed than there is, VMs of a class with a higher one keep theirs first"`
+	Priority  int         `yaml:"priority" min:"-1000" max:"1000" doc:"if guarantees exceed capacity, higher classes keep theirs first"`
 	Guarantee config.Rate `yaml:"guarantee" doc:"as a VM's"`
 	Limit     config.Rate `yaml:"limit" doc:"as a VM's"`
 	Minimum   config.Rate `yaml:"minimum" doc:"what dbavm leaves each VM of the class"`
 }
 
-// What is compared with allocators: limits that are set once, and no limits, not even those of SLAs.
+// What allocators are compared with: limits set once, and no limits, not even those of SLAs.
 const (
 	static = "static"
 	native = "native"
 )
 
-// AllocatorNames lists what can be compared.
+// AllocatorNames lists all that can be compared.
 func AllocatorNames() []string {
-	list := append(bandwidth.Names(), static, native)
-	slices.Sort(list)
-	return list
+	return slices.Sorted(slices.Values(append(bandwidth.Names(), static, native)))
 }
 
-// CheckAllocator complains about an allocator that does not exist.
+// CheckAllocator returns an error for an allocator that does not exist.
 func CheckAllocator(name string) []config.Error {
 	if slices.Contains(AllocatorNames(), name) {
 		return nil
@@ -70,7 +69,7 @@ func CheckAllocator(name string) []config.Error {
 	return []config.Error{{Key: "name", Text: fmt.Sprintf("unknown allocator %q", name), Remedy: config.Suggest(name, AllocatorNames())}}
 }
 
-// SetAllocators replaces the allocators to compare. Those that the scenario has keep what it says of them.
+// SetAllocators replaces the allocators to compare. Those in the scenario keep its settings.
 func (s *Scenario) SetAllocators(names []string) {
 	var out []Allocator
 	for _, n := range names {
@@ -84,14 +83,14 @@ func (s *Scenario) SetAllocators(names []string) {
 	s.Bandwidth.Allocators = out
 }
 
-// Shares says whether VMs share links and allocators are compared.
+// Shares reports whether VMs share links and allocators are compared.
 func (s *Scenario) Shares() bool { return len(s.Bandwidth.Allocators) > 0 }
 
 func (b *Bandwidth) fill() {
-	b.Period = or(b.Period, 200*time.Millisecond)
+	b.Period = cmp.Or(b.Period, 200*time.Millisecond)
 	for i := range b.Allocators {
 		a := &b.Allocators[i]
-		a.Label, a.Period = or(a.Label, a.Name), or(a.Period, b.Period)
+		a.Label, a.Period = cmp.Or(a.Label, a.Name), cmp.Or(a.Period, b.Period)
 	}
 }
 
@@ -115,14 +114,18 @@ func (c *checker) bandwidth() {
 		c.at("hosts", "allocators are compared on one host", "leave it out")
 	}
 	for i := range c.s.VMs {
-		g := &c.s.VMs[i]
-		if g.Guarantee.Bits > 0 && g.Limit.Bits > 0 && g.Guarantee.Bits > g.Limit.Bits {
-			c.at(keyOf("vms", i)+".guarantee", "is above its limit", "lower it, or raise limit")
-		}
+		c.promise(keyOf("vms", i), c.s.VMs[i].Guarantee, c.s.VMs[i].Limit)
 	}
 }
 
-// slas adds to rules what VMs and classes are promised.
+// promise checks a guarantee against the limit beside it.
+func (c *checker) promise(key string, guarantee, limit model.Rate) {
+	if limit.Bits > 0 && guarantee.Bits > limit.Bits {
+		c.at(key+".guarantee", "is above its limit", "lower it, or raise limit")
+	}
+}
+
+// slas adds the SLAs of VMs and classes to rules.
 func (s *Scenario) slas(r *model.Rules, a Allocator) {
 	for _, c := range s.Bandwidth.Classes {
 		if a.Name == native {
@@ -131,7 +134,7 @@ func (s *Scenario) slas(r *model.Rules, a Allocator) {
 		sla := model.SLA{Guarantee: c.Guarantee, Limit: c.Limit, ClassMin: c.Minimum.Bits}
 		r.Classes = append(r.Classes, model.Class{Name: c.Name, Priority: c.Priority, SLA: sla})
 	}
-	share := or(a.Limit.Bits, s.staticShare())
+	share := cmp.Or(a.Limit.Bits, s.staticShare())
 	for i := range s.VMs {
 		g := &s.VMs[i]
 		sla := g.sla()
@@ -147,7 +150,7 @@ func (s *Scenario) slas(r *model.Rules, a Allocator) {
 				SLA: sla,
 			}
 			if rule.SLANIC == "" {
-				rule.Class = g.Class // otherwise the SLA's: the VM's own NIC is promised nothing
+				rule.Class = g.Class // otherwise the SLA has it, and the VM's own NIC is promised nothing
 			}
 			r.VMs = append(r.VMs, rule)
 		}
@@ -158,7 +161,7 @@ func (g *Group) sla() model.SLA {
 	return model.SLA{Guarantee: g.Guarantee, Limit: g.Limit, Weight: g.Weight, Class: g.Class}
 }
 
-// staticShare is what each best-effort VM has of what is not guaranteed, once and for all, bits/s.
+// staticShare returns each best-effort VM's fixed share of what is not guaranteed, in bits/s.
 func (s *Scenario) staticShare() uint64 {
 	link, others := 0.0, 0
 	for _, p := range s.PFs {
@@ -174,7 +177,7 @@ func (s *Scenario) staticShare() uint64 {
 	return uint64(max(1e6, link/float64(max(1, others))))
 }
 
-// share lets the host's VMs share its links, with a controller.
+// share makes the host's VMs share its links, under a bandwidth controller.
 func (h *host) share(a Allocator) error {
 	b := &h.s.Bandwidth
 	name := a.Name
@@ -204,7 +207,7 @@ func (h *host) share(a Allocator) error {
 	return nil
 }
 
-// equip gives a VM's NIC what it has for sharing links.
+// equip sets what matters for sharing links, and gives pinned VMs their VF.
 func (h *host) equip(vm *sim.VM, g *Group) {
 	n := vm.NICs[0]
 	n.Flows, n.Blast = float64(g.Flows), g.Blast

@@ -9,12 +9,12 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// bandwidthMeter watches what VMs send and what they were promised.
+// bandwidthMeter measures what VMs send and what they are promised.
 type bandwidthMeter struct {
 	h       *host
 	vms     []metered
-	sharers []sharer      // likewise
-	since   time.Duration // of the run, by now
+	sharers []sharer      // of vms
+	since   time.Duration // time into the run
 	changes int
 	last    map[limitAt]model.Rate
 }
@@ -24,16 +24,16 @@ type limitAt struct {
 	key model.LimitKey
 }
 
-// metered is one VM, or one function of its virtual PF. The functions of a VM follow it.
+// metered is one VM, or one function of its virtual PF. In a list, a VM's functions follow it.
 type metered struct {
 	KeptVM
 	member                *member
-	first, end            int // of the VM's NICs, those that count
+	first, end            int // its range in the VM's NICs
 	functions             int // that follow
 	sla                   model.SLA
-	sent, promise         float64       // in the window under way, bits
+	sent, promise         float64       // in the present window, bits
 	asked, had            int           // windows
-	woke                  time.Duration // when it began to ask; -1: it has what it is promised, or asks for nothing
+	woke                  time.Duration // when it began to ask; -1: it asks for nothing; -2: it has what it is promised
 	worst                 time.Duration
 	never                 int
 	want, allow, got, due []float64 // by bin, bits
@@ -41,7 +41,7 @@ type metered struct {
 
 func newBandwidthMeter(h *host) *bandwidthMeter {
 	var r model.Rules
-	h.s.slas(&r, Allocator{}) // what is promised does not depend on the allocator
+	h.s.slas(&r, Allocator{}) // promises do not depend on the allocator
 	m := &bandwidthMeter{h: h, last: map[limitAt]model.Rate{}}
 	for i := range h.members {
 		m.meter(&h.members[i], &r)
@@ -57,9 +57,9 @@ func newBandwidthMeter(h *host) *bandwidthMeter {
 	return m
 }
 
-// meter adds a VM, and the functions of its virtual PF.
+// meter adds a VM and the functions of its virtual PF.
 func (m *bandwidthMeter) meter(mb *member, r *model.Rules) {
-	const own = 2 // NICs of a VM before its VFs: its own, and that of the PF
+	const own = 2 // NICs of a VM before those of its VFs: its own, and that of the PF
 	g := mb.group
 	v := metered{KeptVM: KeptVM{VM: mb.name, Group: g.Name}, member: mb, end: 1, functions: len(g.Functions)}
 	v.sla = r.SLA(&model.VM{Name: mb.name}, &model.NIC{Alias: g.wholeNIC()})
@@ -76,11 +76,11 @@ func (m *bandwidthMeter) meter(mb *member, r *model.Rules) {
 	}
 }
 
-// sends is what a VM or function sends now, bits/s on the wire.
+// sends is what a VM or function sends now, in bits/s on the wire.
 type sends struct {
-	link                *sim.PF // nil: it does not
+	link                *sim.PF // nil: it sends nothing
 	want, rate, allowed float64
-	packets, passed     float64 // a second, that it wants and that it sends
+	packets, passed     float64 // packets/s that it wants to send and that it sends
 }
 
 func (v *metered) sends() (out sends) {
@@ -100,10 +100,10 @@ func (v *metered) sends() (out sends) {
 	return out
 }
 
-// size is that of a packet, bits.
+// size returns the size of a packet in bits.
 func (s *sends) size() float64 { return ratio(s.want, s.packets) }
 
-// limited counts limits that change.
+// limited counts changes of limits.
 func (m *bandwidthMeter) limited(by string, batch []model.Limit) {
 	for _, l := range batch {
 		at := limitAt{by, l.LimitKey}
@@ -114,10 +114,10 @@ func (m *bandwidthMeter) limited(by string, batch []model.Limit) {
 	}
 }
 
-// flow notes what was sent during d. Nobody's rate changed meanwhile.
+// flow adds what was sent during d, in which all rates were constant.
 func (m *bandwidthMeter) flow(d time.Duration) {
 	m.promise()
-	for d > 0 { // split where windows and bins end
+	for d > 0 { // split at the ends of windows and bins
 		bin := min(int(int64(m.since)*bins/int64(m.h.s.Duration)), bins-1)
 		part := min(d, window-m.since%window, time.Duration((int64(bin)+1)*int64(m.h.s.Duration)/bins)-m.since)
 		if part <= 0 {
@@ -131,7 +131,7 @@ func (m *bandwidthMeter) flow(d time.Duration) {
 	}
 }
 
-// promise works out what each VM should have now, and of that each function.
+// promise computes what each VM should have now, and each function of that.
 func (m *bandwidthMeter) promise() {
 	b := &m.h.s.Bandwidth
 	for _, p := range m.h.engine.World.PFs() {
@@ -139,7 +139,7 @@ func (m *bandwidthMeter) promise() {
 		for i := 0; i < len(m.vms); i += 1 + m.vms[i].functions {
 			if v := &m.vms[i]; v.sends().link == p {
 				m.sharers[i] = v.sharer()
-				if v.functions > 0 { // what their limits inside leave of it
+				if v.functions > 0 { // their demands within their limits add up to it
 					m.sharers[i].want = 0
 				}
 				for k := i + 1; k <= i+v.functions; k++ {
@@ -192,11 +192,11 @@ func (m *bandwidthMeter) add(bin int, d time.Duration) {
 	}
 }
 
-// recover notes how long the VM takes to get what it is promised after it has begun to ask for it.
+// recover measures how long the VM takes to get what it is promised after it began to ask for it.
 func (v *metered) recover(now time.Duration, sends float64, s *sharer) {
 	asks, has := s.promised > 0 && s.promised >= s.guarantee/2, sends >= 0.95*s.promised
 	switch {
-	case asks && v.woke == -1: // it asks anew
+	case asks && v.woke == -1:
 		v.woke = now
 	case !asks && v.woke >= 0:
 		v.never++
@@ -211,7 +211,7 @@ func (v *metered) recover(now time.Duration, sends float64, s *sharer) {
 }
 
 func (m *bandwidthMeter) endWindow() {
-	const little = 0.001 // of the guarantee: it asks for nothing
+	const little = 0.001 // of the guarantee: counts as asking for nothing
 	for i := range m.vms {
 		v := &m.vms[i]
 		if v.promise > little*float64(v.Guarantee)*window.Seconds() {

@@ -10,14 +10,14 @@ import (
 	"sluice/internal/research/sim"
 )
 
-var errInjected = errors.New("failed, as the scenario wants")
+var errInjected = errors.New("failed, as the scenario demands")
 
-// faults makes moves take other times than usual, and fail.
+// faults varies the duration of moves and makes some fail.
 type faults struct {
 	s      *Scenario
 	rand   *rand.Rand
 	groups map[model.VMID]*Group
-	tried  map[string]bool // steps that have failed once in the move under way
+	tried  map[string]bool // Steps that have failed once in the present move
 	base   sim.Timing
 }
 
@@ -28,7 +28,7 @@ func newFaults(s *Scenario, seed uint64) *faults {
 	return m
 }
 
-// timing splits a plug and an unplug over their Steps in the proportions of the paper's.
+// timing splits the times of a plug and an unplug over their Steps in the paper's proportions.
 func timing(t Timing) sim.Timing {
 	p := sim.PaperTiming
 	kernel := min(p.Kernel, t.Unplug/100, t.Plug/100)
@@ -39,7 +39,7 @@ func timing(t Timing) sim.Timing {
 	return sim.Timing{Kernel: kernel, Attach: attach, Guest: plug - attach, Detach: detach, Gone: unplug - detach}
 }
 
-// step says how much longer (or shorter) than usual a Step takes.
+// step returns how much longer (or shorter) than usual a Step takes.
 func (m *faults) step(s model.Step) sim.Verdict {
 	usual := m.base.Takes(s.Kind)
 	f := 1.0
@@ -66,7 +66,7 @@ func (m *faults) fail(s model.Step) error {
 			p = max(p, g.PlugFails)
 		}
 		if p > 0 && m.rand.Float64() < p {
-			return fmt.Errorf("%s did not take up the VF, as the scenario wants: %w", s.Subject.VMName,
+			return fmt.Errorf("%s did not open the VF, as the scenario demands: %w", s.Subject.VMName,
 				errors.Join(model.ErrGuest, model.ErrPermanent))
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// FileTimes say how long a file took that a VM of a group sent or received beside nothing else: one that was
-// begun at every full minute, or the copy that is its load. Those that a phase cut off do not count.
+// FileTimes says how long files of a group's VMs took: a file begun at every full minute with the VM's whole rate, or the copy that is its
+// load. Files cut off by the end of a phase do not count.
 type FileTimes struct {
 	Done   int     `json:"done"`
 	Median float64 `json:"median_s"`
@@ -17,11 +17,10 @@ type FileTimes struct {
 // fileEvery is how often a file is begun.
 const fileEvery = time.Minute
 
-// files follows the files of one VM. Each has the VM's whole rate, so that the time of one
-// does not depend on how many are measured.
+// files follows the files of one VM. Each has the VM's whole rate, so that measuring several does not change their times.
 type files struct {
 	bytes float64 // carried so far
-	open  []file  // oldest first, and so the first to end
+	open  []file  // oldest first, which is also the first to end
 }
 
 type file struct {
@@ -29,8 +28,7 @@ type file struct {
 	until float64 // ends when so many bytes are carried
 }
 
-// tick takes in what is carried from now on for the length of a sample, and returns the
-// seconds of the files that end in it.
+// tick adds what is carried from now on for the length of a sample, and returns the seconds of the files that end in it.
 func (f *files) tick(now, sample time.Duration, rate, size float64) []float64 {
 	if now%fileEvery < sample {
 		f.open = append(f.open, file{now, f.bytes + size})

@@ -6,9 +6,8 @@ import (
 	"sluice/internal/research/trace"
 )
 
-// FromTrace makes a scenario that plays a trace on one network with so many VFs. VMs
-// are there from their first row until a row's length after their last; what is missing
-// at either end of the trace, but no more than three rows, is taken as being there.
+// FromTrace makes a scenario that plays a trace on one network with so many VFs. VMs are there from their first row until one row's length
+// after their last. If at most three rows are missing at the start or end of the trace, the VM is taken to be there.
 func FromTrace(file string, set *trace.Set, vfs int) *Scenario {
 	s := defaults()
 	s.file = file
@@ -30,8 +29,8 @@ func FromTrace(file string, set *trace.Set, vfs int) *Scenario {
 	return s
 }
 
-// sampleFor looks at a host every second, as the daemon does, or less often where a row
-// lasts for minutes: thirty looks a row miss little of it.
+// sampleFor returns the interval between samples: a second, as in the daemon, or a thirtieth of a row if rows last for minutes, which loses
+// little.
 func sampleFor(set *trace.Set) time.Duration {
 	step := set.Series[0].Step()
 	for _, x := range set.Series {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -15,15 +16,15 @@ type Function struct {
 	From      time.Duration `yaml:"from" doc:"when it gets a carrier; unset: at the start"`
 	Until     time.Duration `yaml:"until" doc:"when it loses it; unset: never"`
 	Guarantee config.Rate   `yaml:"guarantee" doc:"what it may always send, of the VM's guarantee"`
-	Limit     config.Rate   `yaml:"limit" doc:"what it never sends more than"`
+	Limit     config.Rate   `yaml:"limit" doc:"what it may send at most"`
 	Weight    float64       `yaml:"weight" min:"0.001" max:"1000" doc:"its share of what its siblings leave; unset: 1"`
 	Flows     int           `yaml:"flows" min:"1" max:"10000" doc:"flows that share a full link with those of others"`
 }
 
-// virtualPF is the name of each virtual PF of a scenario: a VM has one at most.
+// virtualPF is the name of every virtual PF of a scenario: a VM has at most one.
 const virtualPF = "vpf0"
 
-// wholeNIC is the NIC that an SLA of the VM is about: that of the PF itself where it has a virtual PF, "" for each one.
+// wholeNIC returns the NIC that the VM's SLA applies to: that of its virtual PF itself, or "" (each NIC) if it has none.
 func (g *Group) wholeNIC() string {
 	if len(g.Functions) == 0 {
 		return ""
@@ -39,31 +40,31 @@ func (f *Function) inside() model.SLA {
 func (g *Group) fillFunctions() {
 	for i := range g.Functions {
 		f := &g.Functions[i]
-		f.Flows = or(f.Flows, 1)
+		f.Flows = cmp.Or(f.Flows, 1)
 		f.Load.fill()
 	}
 }
 
-// sendsItself complains about a pattern that matches a VM that sends through functions alone.
+// sendsItself rejects a pattern that matches a VM whose traffic goes through functions.
 func (c *checker) sendsItself(key, pattern string) {
 	for i := range c.s.VMs {
 		for g, n := &c.s.VMs[i], 0; n < g.Count && len(g.Functions) > 0; n++ {
 			if matches(pattern, g, g.vmName(n)) {
 				c.at(key, fmt.Sprintf("%s sends through functions, whose loads the timeline does not change", g.vmName(n)),
-					"use shapes that change over time, from and until")
+					"use shapes that change over time, or from and until")
 				return
 			}
 		}
 	}
 }
 
-// functions complains about the virtual PFs of a group's VMs.
+// functions checks the virtual PFs of a group's VMs.
 func (c *checker) functions(key string, g *Group) {
 	if len(g.Functions) == 0 {
 		return
 	}
 	if !c.s.Shares() {
-		c.at(key+".functions", "functions share links, which VMs do where allocators are compared alone", "list bandwidth.allocators")
+		c.at(key+".functions", "functions share links, which VMs only do where allocators are compared", "list bandwidth.allocators")
 	}
 	if g.Load.PPS > 0 || g.Load.set != nil {
 		c.at(key+".load", "a VM with functions sends through them", "give each of the functions a load")
@@ -72,12 +73,8 @@ func (c *checker) functions(key string, g *Group) {
 	for i := range g.Functions {
 		f := &g.Functions[i]
 		at := keyOf(key+".functions", i)
-		if f.Until > 0 && f.Until <= f.From {
-			c.at(at+".until", "is not after from", "raise it")
-		}
-		if f.Guarantee.Bits > 0 && f.Limit.Bits > 0 && f.Guarantee.Bits > f.Limit.Bits {
-			c.at(at+".guarantee", "is above its limit", "lower it, or raise limit")
-		}
+		c.span(at, f.From, f.Until)
+		c.promise(at, f.Guarantee, f.Limit)
 		sum.Bits, sum.Packets = sum.Bits+f.Guarantee.Bits, sum.Packets+f.Guarantee.Packets
 		c.load(at+".load", &f.Load)
 	}

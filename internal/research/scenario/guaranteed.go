@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -10,12 +11,12 @@ import (
 	"sluice/internal/model"
 )
 
-// Guaranteed is what a comparison of allocators showed.
+// Guaranteed is the result of a comparison of allocators.
 type Guaranteed struct {
 	Allocators []Kept        `json:"allocators"`
 	Delay      time.Duration `json:"delay_ns"`
 	Noise      float64       `json:"noise,omitempty"`
-	Promised   bool          `json:"guarantees"` // somebody is guaranteed something
+	Promised   bool          `json:"guarantees"` // there is a guarantee
 }
 
 // Kept is how well one allocator kept guarantees, and what it cost.
@@ -23,31 +24,31 @@ type Kept struct {
 	Allocator   string         `json:"allocator"`
 	Label       string         `json:"label"`
 	Period      time.Duration  `json:"period_ns"`
-	Satisfied   float64        `json:"satisfied_percent"`   // of the windows in which a guaranteed VM asked: it had 95 % of what is promised
-	Shortfall   float64        `json:"shortfall_bits"`      // of what is promised, in all; a virtual PF and its functions count each for itself
-	Utilisation float64        `json:"utilisation_percent"` // of what the ideal carries
-	Changes     float64        `json:"changes_s_vm"`        // limits changed per second and VM
+	Satisfied   float64        `json:"satisfied_percent"`   // of the windows in which a guaranteed VM asked: those with 95 % of the promise
+	Shortfall   float64        `json:"shortfall_bits"`      // of all promises; a virtual PF and its functions count separately
+	Utilisation float64        `json:"utilisation_percent"` // of what the ideal allocator carries
+	Changes     float64        `json:"changes_s_vm"`        // changes of limits per second and VM
 	Recovery    time.Duration  `json:"recovery_ns"`         // the longest from a wake until a VM had what it is promised
-	Never       int            `json:"never_recovered"`     // wakes that ended before it had
+	Never       int            `json:"never_recovered"`     // wakes that ended before that
 	VMs         []KeptVM       `json:"vms"`
 	Plot        *BandwidthPlot `json:"-"`
 }
 
-// KeptVM is what one VM had of it, or one function of its virtual PF.
+// KeptVM is what one VM got under an allocator, or one function of its virtual PF.
 type KeptVM struct {
 	VM        string  `json:"vm"`
-	Function  string  `json:"function,omitempty"` // of the VM's virtual PF; unset: all that the VM sends
+	Function  string  `json:"function,omitempty"` // of the VM's virtual PF; unset: the whole VM
 	Group     string  `json:"group"`
 	Guarantee uint64  `json:"guarantee_bits_s,omitempty"`
-	Satisfied float64 `json:"satisfied_percent"` // 100 where it is promised nothing
+	Satisfied float64 `json:"satisfied_percent"` // 100 if it is promised nothing
 	Shortfall float64 `json:"shortfall_bits"`
 	Sent      float64 `json:"sent_bits"`   // on the wire
-	Wanted    float64 `json:"wanted_bits"` // likewise
-	Ideal     float64 `json:"ideal_bits"`  // what the ideal gives it
+	Wanted    float64 `json:"wanted_bits"` // on the wire
+	Ideal     float64 `json:"ideal_bits"`  // what the ideal allocator gives it
 	Packets   float64 `json:"packets"`     // sent
 }
 
-// Name is the VM's, with the function if it is about one.
+// Name returns the VM's name, with the function if there is one.
 func (k *KeptVM) Name() string {
 	if k.Function == "" {
 		return k.VM
@@ -55,24 +56,20 @@ func (k *KeptVM) Name() string {
 	return k.VM + "/" + k.Function
 }
 
-// BandwidthPlot is what a report draws, bits/s by VM, then bin.
+// BandwidthPlot is what a report draws, in bits/s by VM, then bin.
 type BandwidthPlot struct {
 	VMs, Groups                   []string
-	Want, Allowed, Sent, Promised [][]float64 // Allowed: NaN where all
+	Want, Allowed, Sent, Promised [][]float64 // Allowed is NaN where there is no limit
 }
 
-// window is the time over which a VM is to have what it is promised.
+// window is the time over which promises are judged.
 const window = 200 * time.Millisecond
 
 // allocate compares the scenario's allocators.
 func (s *Scenario) allocate(ctx context.Context, o RunOptions) (*Result, error) {
-	r := &Result{
-		File: s.file, Text: s.Text, Duration: s.Duration, Sample: s.Sample, Seed: s.Seed, Hosts: 1, VMs: s.count(),
-		Guaranteed: &Guaranteed{Allocators: make([]Kept, len(s.Bandwidth.Allocators)), Delay: s.Bandwidth.Delay, Noise: s.Bandwidth.Noise},
-	}
-	for _, p := range s.PFs {
-		r.VFs += p.VFs
-	}
+	r := s.newResult()
+	r.Hosts = 1
+	r.Guaranteed = &Guaranteed{Allocators: make([]Kept, len(s.Bandwidth.Allocators)), Delay: s.Bandwidth.Delay, Noise: s.Bandwidth.Noise}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(o.Workers)
 	done := make(chan string, len(s.Bandwidth.Allocators))
@@ -93,9 +90,7 @@ func (s *Scenario) allocate(ctx context.Context, o RunOptions) (*Result, error) 
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	for i := range s.VMs {
-		r.Guaranteed.Promised = r.Guaranteed.Promised || !s.VMs[i].Guarantee.IsZero()
-	}
+	r.Guaranteed.Promised = slices.ContainsFunc(s.VMs, func(g Group) bool { return !g.Guarantee.IsZero() })
 	return r, nil
 }
 
@@ -123,7 +118,7 @@ func (s *Scenario) keep(ctx context.Context, a Allocator) (*Kept, error) {
 	return k, nil
 }
 
-// limits is a Rate as bits/s for packets of a size in bits; unset is the default.
+// limits returns a Rate in bits/s for packets of a size in bits; unset if there is no limit.
 func limits(r model.Rate, size, unset float64) float64 {
 	out := math.Inf(1)
 	if r.Bits > 0 {

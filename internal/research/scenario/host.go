@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/control/loop"
@@ -8,7 +9,7 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// epoch is when simulated time begins, unless a recording says it. Any moment does.
+// epoch is when simulated time begins, unless a recording states it. Its value does not matter.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // member is one VM of a host.
@@ -32,7 +33,7 @@ type host struct {
 	native  bool // nothing is limited, not even inside virtual PFs
 }
 
-// members lists a scenario's VMs in the order in which everything counts them.
+// members lists a scenario's VMs. Indices of VMs everywhere follow this order.
 func (s *Scenario) members() []member {
 	var out []member
 	for i := range s.VMs {
@@ -43,7 +44,7 @@ func (s *Scenario) members() []member {
 	return out
 }
 
-// Options are the loop's, as the daemon's defaults have them.
+// options returns the loop's options: the daemon's defaults, or those of the recording.
 func (s *Scenario) options() loop.Options {
 	o := loop.DefaultOptions
 	o.Parallel = s.Parallel
@@ -54,7 +55,7 @@ func (s *Scenario) options() loop.Options {
 	return o
 }
 
-// rules are what a policy and the groups ask of placement.
+// rules returns the placement rules of a policy and the groups.
 func (s *Scenario) rules(p Policy) model.Rules {
 	r := model.Rules{Policy: p.Name, Interval: p.Interval, Params: p.Params, Worth: s.Worth.rules()}
 	if s.replay != nil {
@@ -116,15 +117,10 @@ func newHostWith(s *Scenario, p Policy, rules model.Rules, seed uint64, native b
 }
 
 func (s *Scenario) plugFails() bool {
-	for i := range s.VMs {
-		if s.VMs[i].PlugFails > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.VMs, func(g Group) bool { return g.PlugFails > 0 })
 }
 
-// schedule puts VMs and links where they belong in time, then the first tick.
+// schedule schedules arrivals and departures of VMs, times without link, and the first tick.
 func (h *host) schedule() {
 	for i := range h.members {
 		mb := &h.members[i]
@@ -180,13 +176,8 @@ func (h *host) depart(mb *member) {
 	delete(h.sense.group, mb.vm)
 	delete(h.sense.last, mb.vm)
 	if h.carrier != nil {
-		keep := h.carrier.vms[:0]
-		for _, c := range h.carrier.vms {
-			if c.vm != mb.vm {
-				keep = append(keep, c)
-			}
-		}
-		h.carrier.vms, h.carrier.valid = keep, false
+		h.carrier.vms = slices.DeleteFunc(h.carrier.vms, func(c *carried) bool { return c.vm == mb.vm })
+		h.carrier.valid = false
 	}
 	mb.vm = nil
 }

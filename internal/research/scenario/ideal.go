@@ -16,11 +16,11 @@ type sharer struct {
 	priority   int
 	virtio     bool
 
-	promised, share float64 // bits/s: what it is to have of its guarantee, and in all
+	promised, share float64 // bits/s: its guarantee as far as asked for, and its whole share
 }
 
-// ideal shares a link, and the packets/s that the host carries on virtio, as somebody would who knows what
-// everybody wants: guarantees first, by class where they are too much, then the rest by weight, max-min.
+// ideal shares a link and the host's packets/s on virtio with knowledge of all demands: guarantees first, by class if they exceed
+// capacity, then the rest max-min fairly by weight.
 func ideal(list []*sharer, capacity, packets float64) {
 	for _, s := range list {
 		s.most = min(s.most, s.want)
@@ -41,8 +41,7 @@ func ideal(list []*sharer, capacity, packets float64) {
 	divide(list, capacity, func(*sharer) float64 { return 1 })
 }
 
-// divide sets share of what there is, of which a sharer takes 1/unit for each bit, and lowers promised
-// to what of it can be kept.
+// divide sets each share of a capacity, of which a bit takes 1/unit, and lowers promised to what can be kept.
 func divide(list []*sharer, capacity float64, unit func(*sharer) float64) {
 	byClass := slices.Clone(list)
 	slices.SortStableFunc(byClass, func(a, b *sharer) int { return cmp.Compare(b.priority, a.priority) })
@@ -65,7 +64,7 @@ func divide(list []*sharer, capacity float64, unit func(*sharer) float64) {
 	}
 }
 
-// level shares a capacity max-min in proportion to weights, nobody above its cap.
+// level shares a capacity max-min fairly in proportion to weights, each up to its most.
 func level(list []*sharer, capacity float64, of func(*sharer) (weight, most float64)) []float64 {
 	weight, want, out := make([]float64, len(list)), make([]float64, len(list)), make([]float64, len(list))
 	for i, s := range list {

@@ -6,17 +6,17 @@ import (
 	"sluice/internal/model"
 )
 
-// LearnedStat is what a policy knew of the bursts of a group's VMs.
+// LearnedStat is what a policy has learned about the bursts of a group's VMs.
 type LearnedStat struct {
 	Group   string  `json:"group"`
-	VMs     int     `json:"vms"`             // that are there
-	Known   int     `json:"known"`           // of them, those whose bursts are known
-	Burst   float64 `json:"burst_seconds"`   // how long one lasts, the median over these VMs
-	Between float64 `json:"between_seconds"` // how long the time between lasts, likewise
-	Seen    int     `json:"seen"`            // bursts seen from start to end, of all of them together
+	VMs     int     `json:"vms"`             // present
+	Known   int     `json:"known"`           // VMs whose bursts are known
+	Burst   float64 `json:"burst_seconds"`   // length of a burst, the median over these VMs
+	Between float64 `json:"between_seconds"` // time between two bursts, the median over these VMs
+	Seen    int     `json:"seen"`            // bursts of all VMs seen from start to end
 }
 
-// learned is what the policy knows now; groups of which it knows nothing are left out.
+// learned returns what the policy knows now, without groups that it knows nothing about.
 func (p *phases) learned() []LearnedStat {
 	known := map[model.VMID]model.Bursts{}
 	for _, r := range p.h.engine.Core.View().Target.Reasons {
@@ -54,7 +54,7 @@ func (p *phases) learned() []LearnedStat {
 	return out
 }
 
-// median sorts what it is given; of an even number it is the mean of the two in the middle.
+// median sorts its argument and returns the median.
 func median(list []float64) float64 {
 	slices.Sort(list)
 	n := len(list)

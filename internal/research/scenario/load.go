@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 
 const help = "docs/sim.md"
 
-// Open reads a scenario file. The error joins all complaints, each with its place.
+// Open reads a scenario file. The error joins all errors found, each with its place.
 func Open(name string) (*Scenario, error) {
 	doc, bad := config.ReadFile(name)
 	if bad != nil {
@@ -31,7 +32,7 @@ func Parse(doc config.Document) (*Scenario, error) {
 	pos, errs := config.Decode(doc, s, help)
 	s.pos = pos
 	c := &checker{s: s, errs: errs}
-	if len(errs) == 0 { // values that could not be read are not judged again
+	if len(errs) == 0 { // values that could not be read are not checked further
 		s.fill()
 		c.check()
 	}
@@ -43,13 +44,13 @@ func Parse(doc config.Document) (*Scenario, error) {
 
 func keyOf(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
-// checker looks for what does not fit together.
+// checker looks for inconsistencies.
 type checker struct {
 	s    *Scenario
 	errs []*config.Error
 }
 
-// at complains at a key, or where its entry begins when the key is not there.
+// at adds an error at a key, or where its entry begins if the key is not in the file.
 func (c *checker) at(key, text, remedy string) {
 	pos, ok := c.s.pos[key]
 	for k := key; !ok && k != ""; {
@@ -87,7 +88,7 @@ func (c *checker) check() {
 	}
 }
 
-// CheckPolicy complains about a policy that does not exist or parameters it has not.
+// CheckPolicy returns errors for a policy that does not exist, or parameters that it does not have.
 func CheckPolicy(name string, params map[string]float64) []config.Error {
 	known, ok := placement.Params()[name]
 	if !ok {
@@ -109,7 +110,7 @@ func (c *checker) pfs() {
 	}
 	for i, p := range s.PFs {
 		if slices.ContainsFunc(s.PFs[:i], func(q PF) bool { return q.Name == p.Name }) {
-			c.at(keyOf("pfs", i)+".name", fmt.Sprintf("%q is there twice", p.Name), "rename one of them")
+			c.at(keyOf("pfs", i)+".name", fmt.Sprintf("%q is listed twice", p.Name), "rename one of them")
 		}
 	}
 	for i, l := range s.Links {
@@ -119,7 +120,7 @@ func (c *checker) pfs() {
 	}
 }
 
-// most VMs of one host: far above any real one, far below what fills a memory.
+// mostVMs bounds the VMs of one host: far above any real one, far below what exhausts memory.
 const mostVMs = 100_000
 
 func (c *checker) groups() {
@@ -138,19 +139,24 @@ func (c *checker) groups() {
 		}
 		for n := range g.Count {
 			if first, twice := seen[g.vmName(n)]; twice {
-				c.at(key+".name", fmt.Sprintf("VM %q is in %s too", g.vmName(n), first), "rename one of the groups")
+				c.at(key+".name", fmt.Sprintf("VM %q is also in %s", g.vmName(n), first), "rename one of the groups")
 				break
 			}
 			seen[g.vmName(n)] = key
 		}
-		if g.Until > 0 && g.Until <= g.From {
-			c.at(key+".until", "is not after from", "raise it")
-		}
+		c.span(key, g.From, g.Until)
 		if g.Pin && g.Forbid {
-			c.at(key+".forbid", "pin is set too", "keep one of them")
+			c.at(key+".forbid", "pin is also set", "keep one of them")
 		}
 		c.load(key+".load", &g.Load)
 		c.functions(key, g)
+	}
+}
+
+// span checks the order of two times.
+func (c *checker) span(key string, from, until time.Duration) {
+	if until > 0 && until <= from {
+		c.at(key+".until", "is not after from", "raise it")
 	}
 }
 
@@ -171,7 +177,7 @@ func (c *checker) timeline() {
 	}
 }
 
-// pattern complains about one that is malformed or matches nothing.
+// pattern rejects a pattern that is malformed or matches nothing.
 func (c *checker) pattern(key, pattern string) {
 	if _, err := path.Match(pattern, ""); err != nil {
 		c.at(key, "malformed pattern", "write a name, or a shell pattern such as web*")
@@ -196,7 +202,7 @@ func matches(pattern string, g *Group, name string) bool {
 	return ok && err == nil
 }
 
-// needs lists what a shape cannot do without.
+// needs lists the keys that a shape requires.
 var needs = map[string][]string{
 	"constant": {"pps"},
 	"on-off":   {"pps", "on", "off"},
@@ -224,7 +230,7 @@ func (c *checker) load(key string, l *Load) {
 		c.at(key+".low", "is not above 0 and below pps", "a walk goes between low and pps, evenly on a logarithmic scale")
 	}
 	if l.Compute > 0 && (l.ComputeOn > 0) != (l.ComputeOff > 0) {
-		c.at(key+".compute", "compute_on and compute_off come together", "set both or none")
+		c.at(key+".compute", "only one of compute_on and compute_off is set", "set both or neither")
 	}
 	if l.Shape == "trace" && l.File != "" {
 		c.trace(key, l)
@@ -242,11 +248,11 @@ func (c *checker) trace(key string, l *Load) {
 	}
 	l.set = set
 	if l.VM != "" && l.series(0) == nil {
-		c.at(key+".vm", fmt.Sprintf("the trace has no VM %q", l.VM), "name one of its vm column")
+		c.at(key+".vm", fmt.Sprintf("the trace has no VM %q", l.VM), "name one from its vm column")
 	}
 }
 
-// series is what the n-th VM of the group plays.
+// series returns the series that the n-th VM of the group plays.
 func (l *Load) series(n int) *trace.Series {
 	if l.VM == "" {
 		return l.set.Series[n%len(l.set.Series)]
@@ -259,7 +265,7 @@ func (l *Load) series(n int) *trace.Series {
 	return nil
 }
 
-// vmName is the name of the n-th VM of the group.
+// vmName returns the name of the n-th VM of the group.
 func (g *Group) vmName(n int) string {
 	if g.Count == 1 {
 		return g.Name
@@ -267,8 +273,8 @@ func (g *Group) vmName(n int) string {
 	return fmt.Sprintf("%s%d", g.Name, n+1)
 }
 
-// Phases are the times at which a phase ends: where the timeline changes something, with show.all also where
-// VMs come or go, and the end of the run.
+// Phases returns the ends of the phases: the changes of the timeline, with show.all also arrivals and departures of VMs, and the end of
+// the run.
 func (s *Scenario) Phases() []time.Duration {
 	out := []time.Duration{s.Duration}
 	for _, c := range s.Timeline {
@@ -293,8 +299,8 @@ func (s *Scenario) SetVFs(n int) error {
 	return nil
 }
 
-// SetPolicies replaces the policies to compare. Those that the scenario has keep their
-// parameters; interval is for the others, 0: each policy's own.
+// SetPolicies replaces the policies to compare. Those in the scenario keep their parameters; interval applies to the others, 0: each
+// policy's own.
 func (s *Scenario) SetPolicies(names []string, interval time.Duration) {
 	var out []Policy
 	for _, n := range names {
@@ -302,7 +308,7 @@ func (s *Scenario) SetPolicies(names []string, interval time.Duration) {
 		if i >= 0 {
 			out = append(out, s.Policies[i])
 		} else {
-			out = append(out, Policy{Name: n, Label: n, Interval: or(interval, placement.Interval(n))})
+			out = append(out, Policy{Name: n, Label: n, Interval: cmp.Or(interval, placement.Interval(n))})
 		}
 	}
 	s.Policies = out

@@ -8,17 +8,17 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// Decision is one plug or unplug that came true.
+// Decision is one completed plug or unplug.
 type Decision struct {
-	At    time.Duration // the guest began, or ceased, to use the VF
+	At    time.Duration // when the guest began or ceased to use the VF
 	Asked time.Duration // when the move began
 	Plug  bool
 	VM    string
 	VF    model.VFID
-	Why   string // the sentence that `sluice explain` would tell
+	Why   string // the sentence that `sluice explain` would print
 }
 
-// meter watches a host and writes down who used a VF when.
+// meter records who used a VF when.
 type meter struct {
 	h         *host
 	log       oracle.Log
@@ -47,7 +47,7 @@ func newMeter(h *host) *meter {
 	return m
 }
 
-// reason is why the core wants the VM moved now.
+// reason returns why the core wants the VM moved now.
 func (m *meter) reason(id model.VMID) string {
 	t := m.h.engine.Core.View().Target
 	for i := range t.Reasons {
@@ -58,7 +58,7 @@ func (m *meter) reason(id model.VMID) string {
 	return ""
 }
 
-// note writes down what has changed. A VM that left gave its VF back.
+// note records what has changed. A VM that left has returned its VF.
 func (m *meter) note(now time.Time) {
 	for i := range m.state {
 		st := &m.state[i]

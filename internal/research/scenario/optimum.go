@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -14,7 +15,7 @@ type network struct {
 	vms  []int
 }
 
-// networks lists those that have VFs.
+// networks lists the networks with VFs.
 func (s *Scenario) networks() []network {
 	var out []network
 	for _, p := range s.PFs {
@@ -35,10 +36,10 @@ func (s *Scenario) networks() []network {
 	return out
 }
 
-// only picks the rates of some VMs, and says which VM each column is.
-func (tr *truth) only(vms []int) (*oracle.Rates, []int) {
+// only returns the rates of some VMs.
+func (tr *truth) only(vms []int) *oracle.Rates {
 	if len(vms) == len(tr.rates.VMs) {
-		return tr.rates, vms
+		return tr.rates
 	}
 	r := &oracle.Rates{Step: tr.rates.Step, PPS: make([][]float64, len(tr.rates.PPS))}
 	for _, i := range vms {
@@ -49,7 +50,7 @@ func (tr *truth) only(vms []int) (*oracle.Rates, []int) {
 			r.PPS[t] = append(r.PPS[t], row[i])
 		}
 	}
-	return r, vms
+	return r
 }
 
 // best is the optimum of several networks together.
@@ -57,7 +58,7 @@ type best struct {
 	oracle.Best
 }
 
-// join adds one network's optimum; index says which VM each of its columns is.
+// join adds one network's optimum; index is the VM of each of its columns.
 func (b *best) join(x oracle.Best, index []int) {
 	b.Value += x.Value
 	b.Upper += x.Upper
@@ -66,23 +67,26 @@ func (b *best) join(x oracle.Best, index []int) {
 		e.VM = index[e.VM]
 		b.Log = append(b.Log, e)
 	}
-	slices.SortStableFunc(b.Log, func(x, y oracle.Event) int { return int(x.At - y.At) })
+	sortLog(b.Log)
 }
 
-// delayed makes each plug of an optimum's log count from when it is done. What it holds
-// from the start it need not plug.
+func sortLog(log oracle.Log) {
+	slices.SortStableFunc(log, func(x, y oracle.Event) int { return cmp.Compare(x.At, y.At) })
+}
+
+// delayed makes each plug of an optimum's log count from when it is complete. VFs held from the start need no plug.
 func delayed(log oracle.Log, swap time.Duration) oracle.Log {
 	out := make(oracle.Log, 0, len(log))
-	last := map[int]int{} // where each VM's pending plug stands in out
+	last := map[int]int{} // index in out of each VM's last plug
 	for _, e := range log {
 		if e.On && e.At > 0 {
 			e.At += swap
 			last[e.VM] = len(out)
 		} else if i, ok := last[e.VM]; ok && e.At < out[i].At {
-			e.At = out[i].At // taken away before it was there
+			e.At = out[i].At // removed before it was plugged
 		}
 		out = append(out, e)
 	}
-	slices.SortStableFunc(out, func(x, y oracle.Event) int { return int(x.At - y.At) })
+	sortLog(out)
 	return out
 }

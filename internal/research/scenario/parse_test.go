@@ -25,9 +25,9 @@ func TestComplaintsNamePlaceAndRemedy(t *testing.T) {
 		"vms: [{name: a, load: {shape: duty, pps: 1, on: 1s}}]" + rest: `s.yaml:1:24: vms[0].load.shape: shape duty needs "off"`,
 		"vms: [{name: a, load: {shape: trace, file: none.csv}}]" +
 			rest: "none.csv: open: no such file or directory; check the path",
-		"vms: [{name: a1}, {name: a, count: 3}]" + rest:                           `VM "a1" is in vms[0] too`,
+		"vms: [{name: a1}, {name: a, count: 3}]" + rest:                           `VM "a1" is also in vms[0]`,
 		"vms: [{name: a, from: 2m, until: 1m}]" + rest:                            "vms[0].until: is not after from",
-		"vms: [{name: a, pin: true, forbid: true}]" + rest:                        "vms[0].forbid: pin is set too",
+		"vms: [{name: a, pin: true, forbid: true}]" + rest:                        "vms[0].forbid: pin is also set",
 		"vms: [{name: a}]\ntimeline: [{at: 1m, vms: b}]" + rest:                   `s.yaml:2:21: timeline[0].vms: "b" matches no VM`,
 		"vms: [{name: a}]\ntimeline: [{at: 2h, vms: a}]" + rest:                   "timeline[0].at: is after the end",
 		"vms: [{name: a}]\ntimeline: [{at: 2m, vms: a}, {at: 1m, vms: a}]" + rest: "timeline[1].at: is before the change above",

@@ -1,23 +1,23 @@
 package scenario
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"sluice/internal/research/sim"
 )
 
-// carrier shares what the virtio path and the link carry, and turns what VMs want to
-// send into what they move. Policies see what is moved, as they do on a host: a VM that
-// is slowed down looks less busy than it would like to be.
+// carrier shares the capacity of the virtio path and the link, and turns what VMs want to send into what they move. Policies see what is
+// moved, as on a real host: a VM that is slowed down looks less busy than it would be otherwise.
 type carrier struct {
 	path  Path
 	vms   []*carried
 	now   time.Time
 	valid bool
 	order []*carried
-	busy  float64 // share of the virtio path that is in use; 0 where its capacity is not stated
-	// copied is told of each copy that is complete and how long it took.
+	busy  float64 // utilisation of the virtio path; 0 if its capacity is not stated
+	// copied is called with each complete copy and how long it took.
 	copied func(vm *sim.VM, seconds float64)
 }
 
@@ -29,15 +29,15 @@ type carried struct {
 
 	size, cpus, got float64
 
-	copy  *part     // that a copy belongs to
-	began time.Time // when it did
-	left  float64   // bytes of it; 0: complete
+	copy  *part     // the part of the load that is a copy
+	began time.Time // start of the copy
+	left  float64   // bytes left; 0: complete
 }
 
-// on says whether a scenario has such a model.
+// on reports whether the scenario limits any path.
 func (p *Path) on() bool { return p.Virtio+p.VirtioVM+p.VFVM+p.Gbit > 0 }
 
-// copies says whether a VM stops once something is carried.
+// copies reports whether any load is a copy of limited size.
 func (s *Scenario) copies() bool {
 	return slices.ContainsFunc(s.VMs, func(g Group) bool { return g.Load.CopyMB > 0 }) ||
 		slices.ContainsFunc(s.Timeline, func(c Change) bool { return c.Load.CopyMB > 0 })
@@ -49,7 +49,7 @@ func (c *carried) At(t time.Time) (pps, bytesPerSecond, cpus float64) {
 	return c.got, c.got * c.size, c.cpus
 }
 
-// share works out who moves what at a time.
+// share computes who moves what at a time.
 func (c *carrier) share(t time.Time) {
 	if c.valid && t.Equal(c.now) {
 		return
@@ -77,7 +77,7 @@ func (c *carrier) share(t time.Time) {
 	c.measure(virtio)
 }
 
-// measure finds how much of the virtio path is in use by the VMs on it, so many.
+// measure computes the utilisation of the virtio path, with so many VMs on it.
 func (c *carrier) measure(vms int) {
 	if c.path.Virtio == 0 {
 		return
@@ -91,7 +91,7 @@ func (c *carrier) measure(vms int) {
 	c.busy = min(1, sum/c.path.Virtio)
 }
 
-// carry takes off the copy what was carried between two times.
+// carry subtracts from the copy what was carried between two times.
 func (v *carried) carry(from, to time.Time) {
 	if v.left == 0 || !to.After(from) {
 		return
@@ -107,7 +107,7 @@ func (v *carried) carry(from, to time.Time) {
 	v.left = 0
 }
 
-// ask finds what the VM wants and what its own path lets through.
+// ask computes what the VM wants and what its own path allows.
 func (v *carried) ask(t time.Time) {
 	pps, bytes, cpus := v.want.At(t)
 	if p := v.want.at(t.Sub(v.want.start)); p.copy > 0 {
@@ -132,19 +132,10 @@ func (v *carried) ask(t time.Time) {
 	}
 }
 
-// fill shares a capacity max-min: those that want least are served first, and what they
-// leave is shared by the rest. cost is what one packet takes of the capacity.
+// fill shares a capacity max-min fairly: those that want least are served first, and the rest share what they leave. cost is what one
+// packet takes of the capacity.
 func fill(vms []*carried, capacity float64, cost func(*carried) float64) {
-	slices.SortStableFunc(vms, func(a, b *carried) int {
-		x, y := a.got*cost(a), b.got*cost(b)
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(vms, func(a, b *carried) int { return cmp.Compare(a.got*cost(a), b.got*cost(b)) })
 	for i, v := range vms {
 		share := capacity / float64(len(vms)-i)
 		if need := v.got * cost(v); need > share {

@@ -9,14 +9,14 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// Phase is what one stretch of a run looked like.
+// Phase is the result of one phase of a run.
 type Phase struct {
 	Until   time.Duration `json:"until_ns"`
 	Holders []string      `json:"holders"` // VMs that use a VF at its end
 	Groups  []GroupStat   `json:"groups,omitempty"`
-	All     *GroupStat    `json:"all,omitempty"` // all VMs together, with the mean number of those that were there
+	All     *GroupStat    `json:"all,omitempty"` // all VMs together, with the mean number of VMs present
 	Scores  []VMScore     `json:"scores,omitempty"`
-	Learned []LearnedStat `json:"learned,omitempty"` // what the policy knew at its end of the groups' bursts, where it knew anything
+	Learned []LearnedStat `json:"learned,omitempty"` // what the policy knew at its end about the groups' bursts
 }
 
 // GroupStat is how a group fared in a phase.
@@ -25,11 +25,11 @@ type GroupStat struct {
 	VMs     int     `json:"vms"`
 	OnVF    float64 `json:"on_vf"`   // share of VM-time with a VF
 	PPS     float64 `json:"pps"`     // mean packets/s moved by a VM
-	Least   float64 `json:"min_pps"` // least and most that a VM of it moved on the mean of a minute
+	Least   float64 `json:"min_pps"` // least and most that a VM moved on average in a minute
 	Most    float64 `json:"max_pps"`
 	Mbit    float64 `json:"mbit"`                 // mean Mbit/s moved by a VM
 	Latency []Micro `json:"latency_us,omitempty"` // 5th, 50th and 95th percentile, then the mean
-	// Files is there where the scenario asks for it.
+	// Files is set if the scenario asks for it.
 	Files *FileTimes `json:"files,omitempty"`
 }
 
@@ -44,12 +44,12 @@ type VMScore struct {
 	Hold     bool    `json:"hold"`
 }
 
-// phases gathers them; it looks at every sample.
+// phases gathers the phases of a run, sample by sample.
 type phases struct {
 	h      *host
 	ends   []time.Duration
 	done   []Phase
-	groups []groupSum // and one more for all together
+	groups []groupSum // the last one is for all VMs together
 	cpu    []float64  // per member, summed over the phase
 	files  []files    // per member, since the phase began
 	ticks  int
@@ -58,7 +58,7 @@ type phases struct {
 type groupSum struct {
 	vmTicks, onVF float64
 	pps, bits     float64
-	minute        float64 // packets in the minute under way
+	minute        float64 // packets in the present minute
 	vmMinute      float64
 	least, most   float64
 	latency       []float32
@@ -85,7 +85,7 @@ func (p *phases) begin() {
 	p.ticks = 0
 }
 
-// tick looks at the host after a decision, before its Steps start.
+// tick takes a sample after a decision, before its Steps start.
 func (p *phases) tick(now time.Time) {
 	since := now.Sub(p.h.s.epoch)
 	for len(p.ends) > 1 && since >= p.ends[0] {
@@ -127,15 +127,15 @@ func (p *phases) look(i int, mb *member, now time.Time) {
 	}
 }
 
-// mostQueue is how many packets wait at most: as many as Linux lets a NIC queue.
+// mostQueue bounds the packets that wait: Linux's default transmit queue length.
 const mostQueue = 1000
 
-// sums are where a VM counts: its group's, and that of all.
+// sums returns the sums that a VM counts in: its group's, and that of all VMs.
 func (p *phases) sums(mb *member) [2]*groupSum {
 	return [2]*groupSum{&p.groups[p.groupOf(mb)], &p.groups[len(p.groups)-1]}
 }
 
-// copied notes how long a copy of a VM took.
+// copied records how long a copy of a VM took.
 func (p *phases) copied(vm *sim.VM, seconds float64) {
 	for i := range p.h.members {
 		if mb := &p.h.members[i]; mb.vm == vm {
@@ -157,7 +157,7 @@ func (g *groupSum) add(pps, bytes float64, open bool) {
 	g.bits += bytes * 8
 }
 
-// delay takes in a latency; NaN: the scenario has none.
+// delay adds a latency; NaN: the scenario has none.
 func (g *groupSum) delay(micros float64) {
 	if math.IsNaN(micros) {
 		return
@@ -177,7 +177,7 @@ func (p *phases) groupOf(mb *member) int {
 	return 0
 }
 
-// minute closes a minute: its mean may be the least or most of the phase.
+// minute ends a minute: its mean may be the least or most of the phase.
 func (p *phases) minute() {
 	for i := range p.groups {
 		g := &p.groups[i]
@@ -188,7 +188,7 @@ func (p *phases) minute() {
 	}
 }
 
-// of is the latency of a packet in microseconds.
+// of returns the latency of a packet in microseconds.
 func (l *Latency) of(pps float64, onVF bool) float64 {
 	vf := float64(l.VF) / float64(time.Microsecond)
 	if onVF {
@@ -201,7 +201,7 @@ func (l *Latency) of(pps float64, onVF bool) float64 {
 	return vf / (1 - min(boost, 99)/100)
 }
 
-// end closes a phase.
+// end ends a phase.
 func (p *phases) end() {
 	ph := Phase{Until: p.ends[0], Holders: []string{}}
 	p.ends = p.ends[1:]
@@ -233,7 +233,7 @@ func (p *phases) end() {
 	p.begin()
 }
 
-// stat is what a sum comes to, of so many VMs.
+// stat returns the statistics of the i-th sum, of so many VMs.
 func (p *phases) stat(i int, name string, vms int) GroupStat {
 	g := &p.groups[i]
 	n := max(g.vmTicks, 1)

@@ -1,10 +1,12 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -14,9 +16,8 @@ import (
 	"sluice/internal/research/trace"
 )
 
-// Replay is a recording, taken apart: loads by VM and sample, and the facts around them
-// that change now and then. With the policy, sample and plug times of the recording it
-// gives the recording's decisions; with another policy, what that would have done.
+// Replay is a recording split into loads by VM and sample, and facts that change rarely. With the policy, samples and plug times of the
+// recording it reproduces the recorded decisions; with another policy, it shows what that would have done.
 type Replay struct {
 	begin time.Time
 	times []time.Duration // of the decisions on the samples, from the first
@@ -24,7 +25,7 @@ type Replay struct {
 	pfs   []*pastPF       // in order of name
 	rules []fact[*model.Rules]
 	usual time.Duration // median time between samples
-	// memory is what the recorded daemon knew just before the first sample; nil when not recorded.
+	// memory is what the recorded daemon knew just before the first sample; nil if not recorded.
 	memory *loop.Memory
 	moves  map[model.VMID][]model.MoveStatus // ended moves by VM, in order of time
 }
@@ -33,18 +34,18 @@ type Replay struct {
 type pastVM struct {
 	id          model.VMID
 	name        string
-	first, last int    // samples in which it was there
+	first, last int    // first and last sample with it
 	loads       []seen // from the first sample on
 	facts       []fact[model.VM]
 }
 
-// seen is a VM's load in one sample, as exact as it was recorded.
+// seen is a VM's load in one sample, as it was recorded.
 type seen struct {
 	pps, bytes, cpu float64
 	known, there    bool
 }
 
-// fact is what was so from a sample on.
+// fact is something that applied from a sample on.
 type fact[T any] struct {
 	from int
 	what T
@@ -52,14 +53,13 @@ type fact[T any] struct {
 
 type pastPF struct {
 	name  string
-	facts []fact[*model.PF] // nil: not there
+	facts []fact[*model.PF] // nil: absent
 }
 
 // maxSeen bounds the loads in memory: 40 bytes each.
 const maxSeen = 50e6
 
-// FromRecording makes a scenario that replays a recording. The Report says what was
-// wrong with it.
+// FromRecording makes a scenario that replays a recording. The Report says what was wrong with the recording.
 func FromRecording(path string) (*Scenario, *trace.Report, error) {
 	rec, err := trace.OpenRecording(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func FromRecording(path string) (*Scenario, *trace.Report, error) {
 		return nil, &rec.Report, err
 	}
 	if len(p.times) < 2 || len(p.vms) == 0 {
-		return nil, &rec.Report, &trace.Error{File: path, Text: "holds fewer than two samples or no VMs", Remedy: "record for longer"}
+		return nil, &rec.Report, &trace.Error{File: path, Text: "has fewer than two samples or no VMs", Remedy: "record for longer"}
 	}
 	p.usual = p.spacing()
 	for i := 1; i < len(p.times); i++ {
@@ -82,7 +82,7 @@ func FromRecording(path string) (*Scenario, *trace.Report, error) {
 	return p.scenario(path), &rec.Report, nil
 }
 
-// read takes the recording apart.
+// read reads the whole recording.
 func (p *Replay) read(rec *trace.Recording) error {
 	byID := map[model.VMID]*pastVM{}
 	total := 0
@@ -101,13 +101,13 @@ func (p *Replay) read(rec *trace.Recording) error {
 			}
 		}
 		for _, m := range s.Moves {
-			if !m.Started.Before(p.begin) { // else it made what the first sample shows
+			if !m.Started.Before(p.begin) { // earlier moves are part of what the first sample shows
 				p.moves[m.Move.VM] = append(p.moves[m.Move.VM], m)
 			}
 		}
 		at := s.Decided.Sub(p.begin)
 		if n := len(p.times); n > 0 && at <= p.times[n-1] {
-			continue // a clock that was set back; the samples before count
+			continue // the clock was set back; the earlier samples count
 		}
 		if total += len(s.Snapshot.VMs); total > maxSeen {
 			return fmt.Errorf("the recording has more than %d loads; replay some of its files", int(maxSeen))
@@ -118,10 +118,7 @@ func (p *Replay) read(rec *trace.Recording) error {
 		p.times = append(p.times, at)
 		p.sample(s.Snapshot, byID)
 	}
-	for _, v := range byID {
-		p.vms = append(p.vms, v)
-	}
-	slices.SortFunc(p.vms, func(a, b *pastVM) int { return compare(a.id, b.id) })
+	p.vms = slices.SortedFunc(maps.Values(byID), func(a, b *pastVM) int { return cmp.Compare(a.id, b.id) })
 	return nil
 }
 
@@ -137,17 +134,7 @@ func (p *Replay) recall(memory json.RawMessage) error {
 	return nil
 }
 
-func compare(a, b model.VMID) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-// sample takes in one Snapshot.
+// sample adds one Snapshot.
 func (p *Replay) sample(s *model.Snapshot, byID map[model.VMID]*pastVM) {
 	n := len(p.times) - 1
 	for i := range s.VMs {
@@ -174,7 +161,7 @@ func (p *Replay) sample(s *model.Snapshot, byID map[model.VMID]*pastVM) {
 	}
 }
 
-// look reads the load of the NIC that counts.
+// look returns the load of the VM's relevant NIC.
 func look(vm *model.VM) seen {
 	x := seen{cpu: vm.CPU, there: true}
 	if n := thePair(vm); n != nil {
@@ -183,7 +170,7 @@ func look(vm *model.VM) seen {
 	return x
 }
 
-// thePair is the NIC that has a VF, or else the first that can fail over, or the first.
+// thePair returns the NIC that has a VF, else the first that can fail over, else the first.
 func thePair(vm *model.VM) *model.NIC {
 	if n := vm.Held(); n != nil {
 		return n
@@ -199,8 +186,7 @@ func thePair(vm *model.VM) *model.NIC {
 	return nil
 }
 
-// note keeps a VM's facts when they change: all but loads and who holds what, which the
-// replay makes itself.
+// note records a VM's facts when they change, except loads and holders, which the replay computes.
 func (v *pastVM) note(n int, vm *model.VM) {
 	f := *vm
 	f.CPU = 0
@@ -224,14 +210,14 @@ func sameVM(a, b *model.VM) bool {
 }
 
 func (p *Replay) pf(name string) *pastPF {
-	i := sort.Search(len(p.pfs), func(i int) bool { return p.pfs[i].name >= name })
-	if i == len(p.pfs) || p.pfs[i].name != name {
+	i, found := slices.BinarySearchFunc(p.pfs, name, func(f *pastPF, name string) int { return cmp.Compare(f.name, name) })
+	if !found {
 		p.pfs = slices.Insert(p.pfs, i, &pastPF{name: name})
 	}
 	return p.pfs[i]
 }
 
-// note keeps a PF's facts when they change.
+// note records a PF's facts when they change.
 func (f *pastPF) note(n int, pf *model.PF) {
 	var was *model.PF
 	if k := len(f.facts); k > 0 {
@@ -256,10 +242,10 @@ func samePF(a, b *model.PF) bool {
 		a.Speed == b.Speed && slices.EqualFunc(a.VFs, b.VFs, func(x, y model.VF) bool { return x.ID == y.ID && outside(&x) == outside(&y) })
 }
 
-// outside says whether a VF is outside the pool without being in a VM.
+// outside reports whether a VF is outside the pool without being in a VM.
 func outside(v *model.VF) bool { return v.Owner == model.OwnerForeign && v.Holder == "" }
 
-// at is the fact that holds at a sample.
+// at returns the fact that applies at a sample.
 func at[T any](facts []fact[T], n int) (T, bool) {
 	i := sort.Search(len(facts), func(i int) bool { return facts[i].from > n })
 	if i == 0 {
@@ -269,12 +255,12 @@ func at[T any](facts []fact[T], n int) (T, bool) {
 	return facts[i-1].what, true
 }
 
-// index is the sample that holds at a time.
+// index returns the sample that applies at a time.
 func (p *Replay) index(since time.Duration) int {
 	return max(0, sort.Search(len(p.times), func(i int) bool { return p.times[i] > since })-1)
 }
 
-// scenario makes a group of each VM and a PF of each PF.
+// scenario makes a group for each VM and a PF for each recorded PF.
 func (p *Replay) scenario(file string) *Scenario {
 	s := defaults()
 	s.file, s.replay, s.epoch = file, p, p.begin
@@ -297,19 +283,19 @@ func (p *Replay) scenario(file string) *Scenario {
 			From: p.times[v.first],
 		}
 		if names[v.name]++; names[v.name] > 1 {
-			g.Name = fmt.Sprintf("%s#%d", v.name, names[v.name]) // another machine had the name before
+			g.Name = fmt.Sprintf("%s#%d", v.name, names[v.name]) // an earlier VM had the same name
 		}
 		if v.last+1 < len(p.times) {
 			g.Until = p.times[v.last+1]
 		}
 		g.past = v
 		if rules != nil {
-			g.Latency = rules.For(v.id, v.name).Sensitivity // in the score; the rules themselves follow the recording
+			g.Latency = rules.For(v.id, v.name).Sensitivity // for the score; the rules themselves follow the recording
 		}
 		s.VMs = append(s.VMs, g)
 	}
-	if r := rules; r != nil && r.Policy != "" {
-		s.Policies = []Policy{{Name: r.Policy, Label: r.Policy, Interval: r.Interval, Params: r.Params}}
+	if rules != nil && rules.Policy != "" {
+		s.Policies = []Policy{{Name: rules.Policy, Label: rules.Policy, Interval: rules.Interval, Params: rules.Params}}
 	}
 	return s
 }
@@ -321,7 +307,7 @@ func (v *pastVM) network() string {
 	return ""
 }
 
-// spacing is the median time between samples.
+// spacing returns the median time between samples.
 func (p *Replay) spacing() time.Duration {
 	var d []time.Duration
 	for i := 1; i < len(p.times); i++ {
@@ -331,7 +317,7 @@ func (p *Replay) spacing() time.Duration {
 	return d[len(d)/2].Round(time.Millisecond)
 }
 
-// gap says whether nothing was recorded for long before a sample.
+// gap reports whether nothing was recorded for a long time before a sample.
 func (p *Replay) gap(n int) bool { return n < len(p.times) && p.times[n]-p.times[n-1] > 3*p.usual }
 
 // past plays a recorded VM's load.
@@ -365,5 +351,5 @@ func (l *past) At(t time.Time) (pps, bytesPerSecond, cpus float64) {
 	return x.pps, x.bytes, x.cpu
 }
 
-// Known says whether the load was known.
+// Known reports whether the load was known.
 func (l *past) Known(t time.Time) bool { return l.seen(t).known }

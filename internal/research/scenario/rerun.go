@@ -11,22 +11,21 @@ import (
 	"sluice/internal/research/sim"
 )
 
-// rerun makes a host do what a recorded one did: tick at the same moments, see the same
-// facts, and need the same times for the same moves.
+// rerun makes a host behave as the recorded one: tick at the same moments, see the same facts, and take the same time for the same moves.
 type rerun struct {
 	p     *Replay
 	h     *host
 	rules model.Rules // of the policy, without overrides
-	same  bool        // the policy is the recorded one: moves repeat one by one
+	same  bool        // the policy is the recorded one, so moves repeat one by one
 	next  map[model.VMID]map[model.MoveKind]int
-	cur   map[model.VMID]repeat // by the VM of the move under way
+	cur   map[model.VMID]repeat // present moves by VM
 	means map[model.MoveKind]time.Duration
 	ticks int
 }
 
-// repeat is a recorded move that one under way repeats.
+// repeat is the recorded move that a present one repeats.
 type repeat struct {
-	took, whole time.Duration // of the recorded move, and of a usual one in the simulator
+	took, whole time.Duration // time of the recorded move, and of a usual one in the simulator
 	failed      bool
 }
 
@@ -48,7 +47,7 @@ func newRerun(p *Replay, h *host, pol Policy) *rerun {
 	return r
 }
 
-// meanTimes are the mean times of the recorded moves, by kind.
+// meanTimes returns the mean times of the recorded moves by kind.
 func (p *Replay) meanTimes() map[model.MoveKind]time.Duration {
 	sum, n := map[model.MoveKind]time.Duration{}, map[model.MoveKind]int{}
 	for _, list := range p.moves {
@@ -65,7 +64,7 @@ func (p *Replay) meanTimes() map[model.MoveKind]time.Duration {
 	return sum
 }
 
-// tick sets when the sample after the next will be: the next one is scheduled already.
+// tick sets the time of the sample after the next: the next one is already scheduled.
 func (r *rerun) tick() {
 	r.ticks++
 	for i := range r.h.members {
@@ -89,7 +88,7 @@ func (r *rerun) arrive(mb *member) {
 	}
 }
 
-// patch puts the recorded facts into a Snapshot, and into the world what its guests do.
+// patch puts the recorded facts into a Snapshot.
 func (r *rerun) patch(s *model.Snapshot) {
 	n := r.p.index(s.Time.Sub(r.h.s.epoch))
 	for _, f := range r.p.pfs {
@@ -139,7 +138,7 @@ func patchVM(vm, past *model.VM) {
 	}
 }
 
-// step lets a Step take its part of the time that the recorded move took.
+// step makes a Step take its part of the recorded move's time.
 func (r *rerun) step(s model.Step, base sim.Timing) sim.Verdict {
 	if s.Kind == model.StepCheckVirtio { // every move begins with it
 		kind := model.MovePlug
@@ -156,7 +155,7 @@ func (r *rerun) step(s model.Step, base sim.Timing) sim.Verdict {
 	v := sim.Verdict{Extra: time.Duration(float64(usual)*float64(m.took)/float64(m.whole)) - usual}
 	if m.failed && (s.Kind == model.StepWaitGuest || s.Kind == model.StepWaitGone) {
 		v.Result = errRepeated
-		m.failed = false // what undoes the move works
+		m.failed = false // undoing the move works
 		r.cur[s.Subject.VM] = m
 	}
 	return v
@@ -172,7 +171,7 @@ func (r *rerun) holds(id model.VMID) bool {
 	return false
 }
 
-// begin says what the move that begins repeats: a recorded one, or the mean of them.
+// begin returns what a move that begins repeats: a recorded one, or the mean of all.
 func (r *rerun) begin(vm model.VMID, kind model.MoveKind, base sim.Timing) repeat {
 	whole := 10*base.Kernel + base.Attach + base.Guest
 	if kind == model.MoveUnplug {
@@ -180,7 +179,7 @@ func (r *rerun) begin(vm model.VMID, kind model.MoveKind, base sim.Timing) repea
 	}
 	if m := r.recorded(vm, kind); m != nil {
 		if m.Undoing && kind == model.MovePlug {
-			whole += base.Detach + base.Gone // its time includes that of undoing it
+			whole += base.Detach + base.Gone // its time includes undoing it
 		}
 		return repeat{took: m.Ended.Sub(m.Started), whole: whole, failed: m.Undoing}
 	}
@@ -190,7 +189,7 @@ func (r *rerun) begin(vm model.VMID, kind model.MoveKind, base sim.Timing) repea
 	return repeat{}
 }
 
-// recorded is the next recorded move of that kind of a VM; nil when there is none.
+// recorded returns the VM's next recorded move of a kind; nil if there is none.
 func (r *rerun) recorded(vm model.VMID, kind model.MoveKind) *model.MoveStatus {
 	if !r.same {
 		return nil
@@ -209,7 +208,7 @@ func (r *rerun) recorded(vm model.VMID, kind model.MoveKind) *model.MoveStatus {
 	return nil
 }
 
-// recall makes the core know what the recorded one did, if it has the same policy.
+// recall gives the core the memory of the recorded one if it has the same policy.
 func (r *rerun) recall(core *loop.Core) error {
 	if !r.same || r.p.memory == nil {
 		return nil
@@ -221,20 +220,20 @@ func (r *rerun) recall(core *loop.Core) error {
 func (r *rerun) rule() {
 	for _, f := range r.p.rules {
 		if f.from == r.ticks && f.from > 0 {
-			// Policies that do not exist were refused when the recording was made.
+			// A policy that does not exist was refused when the recording was made.
 			_ = r.h.engine.Core.SetRules(r.p.rulesAt(r.ticks, r.rules))
 		}
 	}
 }
 
-// rulesOf are the recorded rules at a sample, nil when there are none.
+// rulesOf returns the recorded rules at a sample; nil if there are none.
 func (p *Replay) rulesOf(n int) *model.Rules {
 	r, _ := at(p.rules, n)
 	return r
 }
 
-// rulesAt are the rules of a policy with the overrides recorded at a sample. When it is the
-// policy of the recording's begin, it changes with that of the recording.
+// rulesAt returns the rules of a policy with the overrides recorded at a sample. The policy with which the recording began changes when
+// the recorded one does.
 func (p *Replay) rulesAt(n int, r model.Rules) model.Rules {
 	begin, now := p.rulesOf(0), p.rulesOf(n)
 	if begin == nil || now == nil {

@@ -15,14 +15,13 @@ import (
 // RunOptions say how to run a comparison.
 type RunOptions struct {
 	Workers int // simulations at a time; 0: one per CPU
-	// Progress, when set, is told now and then how far the whole is, 0..1. It may be
-	// called from several goroutines.
+	// Progress, when set, is called from time to time with the progress of the whole, 0..1. It may be called from several goroutines.
 	Progress func(done float64, what string)
-	// NoOptimum skips the oracle; gross and net are then missing.
+	// NoOptimum skips the oracle; there is then no gross and net.
 	NoOptimum bool
 }
 
-// job is what all runs of a comparison share.
+// job is the state shared by all runs of a comparison.
 type job struct {
 	s     *Scenario
 	o     RunOptions
@@ -31,13 +30,13 @@ type job struct {
 	hosts []hostRun
 }
 
-// hostRun gathers what is known of one host.
+// hostRun gathers the results of one host.
 type hostRun struct {
 	truth *truth
 	free  best
 	paid  best
 	runs  []policyRun
-	gains []gain // of the runs, then of the charged optimum
+	gains []gain // of each run, then of the charged optimum
 }
 
 // policyRun is one policy's run on one host.
@@ -51,7 +50,7 @@ type policyRun struct {
 // Run compares the scenario's policies.
 func (s *Scenario) Run(ctx context.Context, o RunOptions) (*Result, error) {
 	if len(s.Policies) == 0 && !s.Shares() {
-		return nil, fmt.Errorf("%s names no policy; add one under policies: or pass --policy", s.file)
+		return nil, fmt.Errorf("%s does not name a policy; add one under policies: or pass --policy", s.file)
 	}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -70,7 +69,7 @@ func (s *Scenario) Run(ctx context.Context, o RunOptions) (*Result, error) {
 	return j.result(), nil
 }
 
-// simulate runs every policy on every host, and finds the optima beside them.
+// simulate runs every policy on every host, and finds the optima.
 func (j *job) simulate(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(j.o.Workers)
@@ -86,7 +85,7 @@ func (j *job) simulate(ctx context.Context) error {
 	return g.Wait()
 }
 
-// measureAll counts what all logs were worth.
+// measureAll measures the gains of all logs.
 func (j *job) measureAll(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(j.o.Workers)
@@ -113,7 +112,7 @@ func (j *job) policy(ctx context.Context, out *hostRun, p int, seed uint64) erro
 			j.progress(1000, j.s.Policies[p].Label)
 		}
 	}
-	// The last sample lies before the end: what it decides has no time to show.
+	// The run ends just before its last moment: a decision made then would have no effect.
 	if err := h.engine.Run(ctx, j.s.epoch.Add(j.s.Duration-1)); err != nil {
 		return err
 	}
@@ -144,14 +143,14 @@ func (j *job) optimum(ctx context.Context, out *hostRun, seed uint64) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		rates, index := tr.only(net.vms)
-		out.free.join(oracle.Optimum(rates, net.vfs, oracle.Charge{Swap: swap}), index)
-		out.paid.join(oracle.Optimum(rates, net.vfs, oracle.Charge{Swap: swap, Risk: tr.risk}), index)
+		rates := tr.only(net.vms)
+		out.free.join(oracle.Optimum(rates, net.vfs, oracle.Charge{Swap: swap}), net.vms)
+		out.paid.join(oracle.Optimum(rates, net.vfs, oracle.Charge{Swap: swap, Risk: tr.risk}), net.vms)
 	}
 	return nil
 }
 
-// measure counts what the logs of one host were worth.
+// measure measures the gains of one host's logs.
 func (j *job) measure(ctx context.Context, h *hostRun) error {
 	var logs []oracle.Log
 	for i := range h.runs {

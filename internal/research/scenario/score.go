@@ -7,12 +7,11 @@ import (
 	"sluice/internal/research/oracle"
 )
 
-// mostCells bounds the oracle's table of rates (VMs times rows). Longer runs are
-// averaged over several samples for the optimum; what policies gained is always
-// counted at full resolution.
+// mostCells bounds the oracle's table of rates (VMs times rows). For the optimum, longer runs are averaged over several samples; the gains
+// of policies are always measured at full resolution.
 const mostCells = 1 << 20
 
-// truth is what the VMs of one host really wanted to move.
+// truth is what the VMs of one host really want to move.
 type truth struct {
 	s     *Scenario
 	seed  uint64
@@ -20,7 +19,7 @@ type truth struct {
 	risk  float64       // packets charged for a plug
 }
 
-// walk calls do with the true rates of every sample, each packet counted as what it is worth; the slice is reused.
+// walk calls do with the true rates of every sample, with packets counted by their value. It reuses the slice.
 func (s *Scenario) walk(ctx context.Context, seed uint64, do func(tick int, pps []float64)) error {
 	ms := s.members()
 	loads := make([]*vmLoad, len(ms))
@@ -48,12 +47,12 @@ func (s *Scenario) walk(ctx context.Context, seed uint64, do func(tick int, pps 
 
 func (s *Scenario) ticks() int { return int((s.Duration + s.Sample - 1) / s.Sample) }
 
-// length is how long a sample lasts: the last one ends with the run.
+// length returns how long a sample lasts: the last one ends with the run.
 func (s *Scenario) length(tick int) time.Duration {
 	return min(s.Sample, s.Duration-time.Duration(tick)*s.Sample)
 }
 
-// survey takes the rates for the optimum.
+// survey gathers the rates for the optimum.
 func (s *Scenario) survey(ctx context.Context, seed uint64) (*truth, error) {
 	n := s.count()
 	fold := max(1, (s.ticks()*n+mostCells-1)/mostCells)
@@ -66,7 +65,7 @@ func (s *Scenario) survey(ctx context.Context, seed uint64) (*truth, error) {
 		r.VMs = append(r.VMs, m.name)
 	}
 	err := s.walk(ctx, seed, func(t int, pps []float64) {
-		// The last row and sample may be short: the mean is over the whole of them all the same.
+		// The last row and sample may be short; the mean is still over a full row.
 		share := s.length(t).Seconds() / r.Step.Seconds()
 		for i, x := range pps {
 			r.PPS[t/fold][i] += x * share
@@ -87,7 +86,7 @@ func (s *Scenario) count() int {
 	return n
 }
 
-// gain is what a log of use was worth, in packets, for each VM.
+// gain is what a log of VF use was worth in packets, for each VM.
 type gain struct {
 	on    []time.Duration
 	bits  []float64 // packets carried by VFs, per VM
@@ -95,7 +94,7 @@ type gain struct {
 	curve []float64 // packets carried by VFs, per bin of the run
 }
 
-// measure adds up what several logs were worth, in one walk.
+// measure computes the gains of several logs in one walk.
 func (tr *truth) measure(ctx context.Context, logs []oracle.Log, bins int) ([]gain, error) {
 	n := tr.s.count()
 	out := make([]gain, len(logs))
@@ -126,7 +125,7 @@ func (tr *truth) measure(ctx context.Context, logs []oracle.Log, bins int) ([]ga
 	return out, err
 }
 
-// tape plays a log.
+// tape plays a log sample by sample.
 type tape struct {
 	log  oracle.Log
 	next int
@@ -134,7 +133,7 @@ type tape struct {
 	used []time.Duration
 }
 
-// play says how long each VM used a VF between two times; times must follow each other.
+// play returns how long each VM used a VF between two times. Calls must be in order of time.
 func (t *tape) play(from, to time.Duration) []time.Duration {
 	for i, on := range t.on {
 		t.used[i] = 0

@@ -7,14 +7,14 @@ import (
 	"sluice/internal/research/workload"
 )
 
-// sense distorts what is seen of loads.
+// sense distorts how loads are seen.
 type sense struct {
 	s     *Scenario
 	world *sim.World
 	start time.Time
 	noisy *workload.Sensor
-	last  map[*sim.VM]*[2]float64 // what was true at the sample before, where there is lag and no noise
-	// played says that a trace or recording is in it, which may not know every load.
+	last  map[*sim.VM]*[2]float64 // the true load of the sample before, if there is lag and no noise
+	// played is set if the scenario has a trace or recording, which may not know every load.
 	played bool
 	loads  map[*sim.VM]*vmLoad
 	group  map[*sim.VM]*Group
@@ -43,7 +43,7 @@ func (s *sense) Sense(vm *sim.VM, pps, bytes float64) (float64, float64, bool) {
 	return pps, bytes, known && (len(s.s.Telemetry.Blackouts) == 0 || !s.dark(vm))
 }
 
-// dark says whether a blackout hides the VM now.
+// dark reports whether a blackout hides the VM now.
 func (s *sense) dark(vm *sim.VM) bool {
 	now := s.world.Now.Sub(s.start)
 	for _, b := range s.s.Telemetry.Blackouts {
@@ -54,7 +54,7 @@ func (s *sense) dark(vm *sim.VM) bool {
 	return false
 }
 
-// newSense makes the sense that a scenario's telemetry states.
+// newSense makes the sense for a scenario's telemetry.
 func newSense(s *Scenario, w *sim.World, seed uint64) *sense {
 	out := &sense{s: s, world: w, start: w.Now, loads: map[*sim.VM]*vmLoad{}, group: map[*sim.VM]*Group{}}
 	switch t := &s.Telemetry; {

@@ -9,32 +9,31 @@ import (
 	"sluice/internal/research/workload"
 )
 
-// vmLoad is one VM's load: a traffic shape, CPU use, and changes of both over time. It
-// is a sim.Load.
+// vmLoad is one VM's load, a sim.Load: a traffic shape, CPU use, and changes of both over time.
 type vmLoad struct {
 	start time.Time
 	parts []part
 }
 
-// part is a load from a time on.
+// part is a load from some time on.
 type part struct {
 	from       time.Duration
 	pps        workload.Shape
 	player     player // instead of pps
 	packet     float64
 	cpu        float64
-	compute    workload.Shape // CPUs of work beside the network; nil: none
+	compute    workload.Shape // CPUs of work besides the network; nil: none
 	contention float64
-	copy       float64 // bytes after which it stops; 0: it does not
+	copy       float64 // bytes after which it stops; 0: never
 }
 
-// player plays what was seen before, in a trace or a recording.
+// player plays a trace or a recording.
 type player interface {
 	At(t time.Time) (pps, bytesPerSecond, cpus float64)
 	Known(t time.Time) bool
 }
 
-// at returns the part that holds at a time.
+// at returns the part that applies at a time.
 func (l *vmLoad) at(since time.Duration) *part {
 	i := len(l.parts) - 1
 	for i > 0 && l.parts[i].from > since {
@@ -46,7 +45,7 @@ func (l *vmLoad) at(since time.Duration) *part {
 // At implements sim.Load.
 func (l *vmLoad) At(t time.Time) (pps, bytesPerSecond, cpus float64) { return l.after(t.Sub(l.start)) }
 
-// after is the load when so much time has passed.
+// after returns the load after some time.
 func (l *vmLoad) after(since time.Duration) (pps, bytesPerSecond, cpus float64) {
 	p := l.at(since)
 	if p.player != nil {
@@ -69,14 +68,13 @@ func (l *vmLoad) after(since time.Duration) (pps, bytesPerSecond, cpus float64) 
 	return pps, pps * p.packet, cpus
 }
 
-// known says whether a trace knows the load at t.
+// known reports whether the load at t is known, which a trace may not have.
 func (l *vmLoad) known(t time.Time) bool {
 	p := l.at(t.Sub(l.start))
 	return p.player == nil || p.player.Known(t)
 }
 
-// newLoad makes the load of the n-th VM of a group anew: loads keep cursors, so every
-// run needs its own.
+// newLoad makes the load of the n-th VM of a group. Loads keep cursors, so every run needs its own.
 func (s *Scenario) newLoad(g *Group, n int, start time.Time, seed uint64) *vmLoad {
 	name := g.vmName(n)
 	if g.past != nil {
@@ -93,7 +91,7 @@ func (s *Scenario) newLoad(g *Group, n int, start time.Time, seed uint64) *vmLoa
 	return l
 }
 
-// seedOf gives every VM and every change a stream of its own, whatever else is there.
+// seedOf gives every VM and every change its own random stream, independent of what else is in the scenario.
 func seedOf(seed uint64, name string, change uint64) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
@@ -144,5 +142,5 @@ func (l *Load) shape(n int, seed uint64) workload.Shape {
 	return sh
 }
 
-// busy is the share of time that an on/off source is on.
+// busy returns the share of time that an on/off source is on.
 func (l *Load) busy() float64 { return float64(l.On) / float64(l.On+l.Off) }

@@ -6,16 +6,22 @@ import (
 	"sluice/internal/research/oracle"
 )
 
-// result sums up what the hosts showed.
-func (j *job) result() *Result {
-	s := j.s
+// newResult makes a Result that describes the scenario.
+func (s *Scenario) newResult() *Result {
 	r := &Result{
-		File: s.file, Text: s.Text, Duration: s.Duration, Sample: s.Sample, Seed: s.Seed, Hosts: s.Hosts, Origin: s.Origin,
-		VMs: s.count(), ShowHolders: s.Show.Holders, Worth: s.worthCounts(), Charge: ChargeStat{Swap: s.Charge.Swap.Seconds()},
+		File: s.file, Text: s.Text, Duration: s.Duration, Sample: s.Sample, Seed: s.Seed, Hosts: s.Hosts, VMs: s.count(),
 	}
 	for _, p := range s.PFs {
 		r.VFs += p.VFs
 	}
+	return r
+}
+
+// result sums up the results of the hosts.
+func (j *job) result() *Result {
+	s := j.s
+	r := s.newResult()
+	r.Origin, r.ShowHolders, r.Worth, r.Charge.Swap = s.Origin, s.Show.Holders, s.worthCounts(), s.Charge.Swap.Seconds()
 	for i := range j.hosts {
 		r.Charge.Risk += j.hosts[i].truth.risk / float64(s.Hosts)
 	}
@@ -29,8 +35,7 @@ func (j *job) result() *Result {
 	return r
 }
 
-// best sums up the optima. Their benefit is what their own sums say, so that each is
-// 100 % of itself however its rates were averaged.
+// best sums up the optima. Their benefit follows from their own sums, so that each is 100 % of itself however its rates were averaged.
 func (j *job) best() *OptimumStat {
 	o := &OptimumStat{Resolution: j.hosts[0].truth.rates.Step}
 	for i := range j.hosts {
@@ -56,7 +61,7 @@ func (g *gain) sum() float64 {
 	return out
 }
 
-// outcome sums up one policy over the hosts.
+// outcome sums up one policy's results over the hosts.
 func (j *job) outcome(p int, o *OptimumStat) Outcome {
 	s := j.s
 	pol := s.Policies[p]
@@ -99,7 +104,7 @@ func (s *Scenario) vmStat(m *member, host, plugs int, g, best *gain, v int) VMSt
 	}
 }
 
-// present is how long VMs of the group are there.
+// present returns how long VMs of the group are there.
 func (s *Scenario) present(g *Group) time.Duration {
 	until := s.Duration
 	if g.Until > 0 {
@@ -127,8 +132,7 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// counts tells plugs and unplugs, and how many plugs were moves: every VF that was ever
-// in use was plugged a first time, which is no move.
+// counts returns plugs and unplugs, and how many plugs were moves. The first plug of every VF ever in use is not a move.
 func counts(log oracle.Log, vms int) (moves int, plugs []int, unplugs int) {
 	plugs = make([]int, vms)
 	open, peak, all := 0, 0, 0
@@ -146,7 +150,7 @@ func counts(log oracle.Log, vms int) (moves int, plugs []int, unplugs int) {
 	return all - peak, plugs, unplugs
 }
 
-// plot gathers what a report draws.
+// plot gathers the data of a report's plots.
 func (j *job) plot() *Plot {
 	h := &j.hosts[0]
 	p := &Plot{Rates: h.truth.rates.PPS}

@@ -1,8 +1,12 @@
 package scenario
 
-import "sluice/internal/model"
+import (
+	"slices"
 
-// WorthOf is what rules say, as a scenario has it.
+	"sluice/internal/model"
+)
+
+// WorthOf converts from the form of rules.
 func WorthOf(w *model.Worth) Worth {
 	out := Worth{Latency: w.Latency}
 	if w.CPU {
@@ -11,21 +15,13 @@ func WorthOf(w *model.Worth) Worth {
 	return out
 }
 
-// rules is the same as policies have it.
+// rules converts to the form of rules.
 func (w *Worth) rules() model.Worth {
 	cost := model.PacketCost{Packet: w.PacketCPU, Kilobyte: w.KilobyteCPU}
 	return model.Worth{Latency: w.Latency, CPU: cost != (model.PacketCost{}), Cost: cost}
 }
 
-// worthCounts says whether packets count differently in the score.
+// worthCounts reports whether packets have different values in the score.
 func (s *Scenario) worthCounts() bool {
-	if s.Worth.rules().CPU {
-		return true
-	}
-	for i := range s.VMs {
-		if s.VMs[i].Latency != "" {
-			return true
-		}
-	}
-	return false
+	return s.Worth.rules().CPU || slices.ContainsFunc(s.VMs, func(g Group) bool { return g.Latency != "" })
 }
