@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -30,10 +29,10 @@ var bandwidthPage = template.Must(template.New("bandwidth").Funcs(template.FuncM
 // mostDrawn bounds the VMs whose rates are drawn.
 const mostDrawn = 8
 
-// panelHeight is that of one VM's rates, in points.
+// panelHeight is the height of one VM's plot in points.
 const panelHeight = 120
 
-// keptPage is what the page is made of.
+// keptPage is the data of the page.
 type keptPage struct {
 	*scenario.Result
 	Summary string
@@ -64,7 +63,7 @@ func keptHTML(w io.Writer, r *scenario.Result) error {
 	return bandwidthPage.Execute(w, &d)
 }
 
-// highest is the top of each VM's axis: the same under all allocators, so that they can be compared.
+// highest returns the top of each VM's axis, the same under all allocators so that they can be compared.
 func highest(g *scenario.Guaranteed, rows []int) []float64 {
 	top := make([]float64, len(rows))
 	for a := range g.Allocators {
@@ -78,7 +77,7 @@ func highest(g *scenario.Guaranteed, rows []int) []float64 {
 	return top
 }
 
-// panels draws the rates of VMs below each other on one time axis.
+// panels draws the rates of VMs below each other on a common time axis.
 func panels(r *scenario.Result, k *scenario.Kept, rows []int, top []float64) (template.HTML, error) {
 	plots := make([][]*plot.Plot, len(rows))
 	for n, i := range rows {
@@ -96,15 +95,7 @@ func panels(r *scenario.Result, k *scenario.Kept, rows []int, top []float64) (te
 	for n, row := range plot.Align(plots, tiles, draw.New(c)) {
 		plots[n][0].Draw(row[0])
 	}
-	var b bytes.Buffer
-	if _, err := c.WriteTo(&b); err != nil {
-		return "", err
-	}
-	svg := b.Bytes()
-	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
-		svg = svg[i:]
-	}
-	return template.HTML(svg), nil //nolint:gosec // gonum made it; names are escaped by it
+	return element(c)
 }
 
 // unlabelled are the usual ticks without their labels.
@@ -119,7 +110,7 @@ func (unlabelled) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// The colours of what is drawn. All are opaque: the SVG canvas writes the premultiplied channels of others wrongly.
+// The colours of the plots. All are opaque, because the SVG canvas writes the premultiplied channels of others wrongly.
 var (
 	demandColour   = color.RGBA{226, 226, 226, 255}
 	sentColour     = color.RGBA{0, 114, 178, 255}
@@ -165,7 +156,7 @@ func panel(r *scenario.Result, b *scenario.BandwidthPlot, vm int, top float64) (
 	return p, nil
 }
 
-// promised is what a VM is promised while it asks for it; nil for a VM without a guarantee, whose line would only lie on the axis.
+// promised returns what a VM is promised while it asks for it; nil for a VM without a guarantee, whose line would coincide with the axis.
 func promised(rates []float64) []float64 {
 	if slices.Max(rates) > 0 {
 		return rates
@@ -173,11 +164,10 @@ func promised(rates []float64) []float64 {
 	return nil
 }
 
-// upTo is what is promised where that is noticeably more than what is sent, else what is sent.
+// upTo returns what is promised where that is noticeably more than what is sent, elsewhere what is sent.
 func upTo(promised, sent []float64) []float64 {
-	out := make([]float64, len(sent))
+	out := slices.Clone(sent)
 	for i := range out {
-		out[i] = sent[i]
 		if promised[i] > 1.01*sent[i] {
 			out[i] = promised[i]
 		}
@@ -185,7 +175,7 @@ func upTo(promised, sent []float64) []float64 {
 	return out
 }
 
-// between is the area between two rates, bin by bin.
+// between returns the area between two rates, bin by bin.
 func between(at func(int) float64, low, high []float64) (*plotter.Polygon, error) {
 	pts := make(plotter.XYs, 0, 4*len(low))
 	for i := range low {
@@ -202,7 +192,7 @@ func between(at func(int) float64, low, high []float64) (*plotter.Polygon, error
 	return a, nil
 }
 
-// steps draws a rate, bin by bin, where it is within the plot; NaN is no rate.
+// steps draws a rate, bin by bin, where it is within the plot and not NaN.
 func steps(p *plot.Plot, at func(int) float64, rates []float64, c color.RGBA, dashes []vg.Length) error {
 	var pts plotter.XYs
 	end := func() error {

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/research/scenario"
 )
 
-// JSON writes everything that the table says, and more, for programs.
+// JSON writes all that the table shows, and more, for programs.
 func JSON(w io.Writer, r *scenario.Result) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -23,7 +23,6 @@ func CSV(w io.Writer, r *scenario.Result) error {
 	if r.Guaranteed != nil {
 		return keptCSV(w, r)
 	}
-	c := csv.NewWriter(w)
 	rows := [][]string{{
 		"policy", "gross_percent", "net_percent", "moves_per_hour_per_vm", "most_plugs_per_hour", "on_vf_percent",
 		"worst_vm", "worst_vm_carried_percent", "worst_vm_best_percent", "benefit_packets", "plugs", "unplugs", "moves", "failed_moves",
@@ -36,16 +35,12 @@ func CSV(w io.Writer, r *scenario.Result) error {
 			strconv.Itoa(o.Plugs), strconv.Itoa(o.Unplugs), strconv.Itoa(o.Moves), strconv.FormatUint(o.Failed, 10),
 		})
 	}
-	if err := c.WriteAll(rows); err != nil {
-		return err
-	}
-	return c.Error()
+	return csv.NewWriter(w).WriteAll(rows)
 }
 
-// Decisions writes every plug and unplug of the first host as CSV. time_s is when the
-// guest began or ceased to use the VF, asked_s when the move began; both in the trace's
-// own seconds, or from the start of a scenario. A VM's packets between a plug's time_s and the next unplug's (or the
-// end) are its benefit, and every plug beyond the most VFs ever in use at once is a move.
+// Decisions writes every plug and unplug of the first host as CSV. time_s is when the guest began or ceased to use the VF, asked_s when
+// the move began, both in the trace's own seconds or from the start of a scenario. A VM's packets between a plug's time_s and the next
+// unplug's (or the end) are its benefit. Every plug beyond the highest number of VFs in use at once is a move.
 func Decisions(w io.Writer, r *scenario.Result) error {
 	c := csv.NewWriter(w)
 	if err := c.Write([]string{"policy", "time_s", "asked_s", "action", "vm", "vf", "why"}); err != nil {

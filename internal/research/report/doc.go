@@ -1,3 +1,2 @@
-// Package report writes what a simulation showed: tables, JSON, CSV, the list of
-// decisions, and a page with plots that needs nothing from elsewhere.
+// Package report writes the results of a simulation: tables, JSON, CSV, the list of decisions, and a self-contained page with plots.
 package report

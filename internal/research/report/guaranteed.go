@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -15,10 +14,10 @@ import (
 	"sluice/internal/research/scenario"
 )
 
-// mostNamed bounds the VMs that the table lists one by one; more are listed by group.
+// mostNamed bounds the VMs that the table lists individually; more are listed by group.
 const mostNamed = 12
 
-// guarantees prints a comparison of allocators: a line for each, then a line for each VM.
+// guarantees prints a comparison of allocators: a line for each allocator, then a line for each VM.
 func guarantees(p *writer, r *scenario.Result) {
 	g := r.Guaranteed
 	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
@@ -60,12 +59,13 @@ func guarantees(p *writer, r *scenario.Result) {
 	p.printf("\n%s", keptLegend)
 }
 
-const keptLegend = `SATISFIED: of the windows of 200 ms in which a guaranteed VM asked for it, those in which it had 95 % of what
-it was promised. SHORT: bits that VMs lacked of that in all. UTILISATION: bits carried, as a share of what an ideal
-allocator carries that knows all demands. CHANGES/S/VM: changes of limits. RECOVERY: the longest time from when a VM
-began to send until it had what it was promised; NEVER: how often it stopped, or the run ended, before that. For each
-VM: the mean rate at which it sent, how often it was satisfied, and the mean rate at which it was short of what it
-was promised; IDEAL: its rate under the ideal allocator. A VM with a virtual PF: all functions together, then each.
+const keptLegend = `SATISFIED: the share of the windows of 200 ms with demand under a guarantee in which the VM had 95 %
+of what it was promised. SHORT: by how many bits promises were missed in all. UTILISATION: bits
+carried, as a share of what an ideal allocator carries that knows all demands. CHANGES/S/VM: changes
+of limits. RECOVERY: the longest time from when a VM began to send until it had what it was promised;
+NEVER: how often it stopped, or the run ended, before that. For each VM: its mean rate, how often it
+was satisfied, and by how much its mean rate was short of what it was promised; IDEAL: its rate under
+the ideal allocator. A VM with a virtual PF: all its functions together, then each of them.
 `
 
 // keptRow is a VM, or a group, with a cell for each allocator.
@@ -78,7 +78,7 @@ type keptRow struct {
 
 type keptCell struct{ rate, satisfied, short float64 }
 
-// lacking is the mean rate that somebody lacked, for people; nothing where that shows in no digit.
+// lacking returns the mean rate of a shortfall, for people; empty if negligible.
 func lacking(short float64) string {
 	if short < 1e6 {
 		return ""
@@ -86,7 +86,7 @@ func lacking(short float64) string {
 	return ", " + model.Bits(short) + " short"
 }
 
-// rowsBy lists VMs, or groups where they are many: rates are then the group's.
+// rowsBy lists VMs, or groups with their total rates if there are many VMs.
 func rowsBy(g *scenario.Guaranteed, length time.Duration) []keptRow {
 	var rows []keptRow
 	byName := map[string]int{}
@@ -126,9 +126,8 @@ func rowsBy(g *scenario.Guaranteed, length time.Duration) []keptRow {
 	return rows
 }
 
-// keptCSV writes one row for each allocator and VM, and one for each allocator with an empty VM.
+// keptCSV writes one row for each allocator, with an empty VM, and one for each of its VMs.
 func keptCSV(w io.Writer, r *scenario.Result) error {
-	c := csv.NewWriter(w)
 	rows := [][]string{{
 		"allocator", "period_s", "vm", "guarantee_bits_s", "satisfied_percent", "short_bits", "sent_bits", "ideal_bits",
 		"utilisation_percent", "changes_s_vm", "recovery_s", "never_recovered",
@@ -154,14 +153,11 @@ func keptCSV(w io.Writer, r *scenario.Result) error {
 			})
 		}
 	}
-	if err := c.WriteAll(rows); err != nil {
-		return err
-	}
-	return c.Error()
+	return csv.NewWriter(w).WriteAll(rows)
 }
 
-// drawn picks the VMs to draw: those with guarantees that lacked most under any allocator, then those that
-// sent most, in their usual order.
+// drawn returns the VMs to draw in their usual order: those with guarantees and the largest shortfall under any allocator, then those that
+// sent most.
 func drawn(g *scenario.Guaranteed, most int) []int {
 	worth := make([]float64, len(g.Allocators[0].VMs))
 	for a := range g.Allocators {
@@ -174,6 +170,6 @@ func drawn(g *scenario.Guaranteed, most int) []int {
 		}
 	}
 	rows := largest(worth, most)
-	slices.SortFunc(rows, cmp.Compare[int])
+	slices.Sort(rows)
 	return rows
 }

@@ -13,13 +13,13 @@ import (
 	"sluice/internal/research/scenario"
 )
 
-// mostRows bounds the VMs of a plot: those that want to move most.
+// mostRows bounds the VMs of a plot; it shows those that want to move most.
 const mostRows = 100
 
-// columns is the resolution in time of who held what.
+// columns is the resolution in time of who held a VF.
 const columns = 600
 
-// rowsOf picks the VMs to draw, in their usual order.
+// rowsOf returns the VMs to draw in their usual order.
 func rowsOf(p *scenario.Plot) []int {
 	sums := make([]float64, len(p.VMs))
 	for _, row := range p.Rates {
@@ -32,7 +32,7 @@ func rowsOf(p *scenario.Plot) []int {
 	return rows
 }
 
-// rowPlot is a plot with a row for each VM, the first one on top.
+// rowPlot returns a plot with a row for each VM, the first one on top.
 func rowPlot(r *scenario.Result, rows []int) (p *plot.Plot, row map[int]int, width float64) {
 	p, unit := axes(r, "")
 	row = map[int]int{}
@@ -59,14 +59,13 @@ func holderPlot(r *scenario.Result, log int, rows []int) *plot.Plot {
 	return p
 }
 
-// bars is a plotter of time with a VF: dark where a VF was in use for most of a cell and
-// light where for less.
+// bars is the time with a VF by VM and cell: dark where a VF was in use for most of the cell, light where for less.
 type bars struct {
 	length time.Duration
 	cells  [][]time.Duration // by row, then column
 }
 
-// fill adds up the log.
+// fill adds the log to the cells.
 func (b *bars) fill(log oracle.Log, row map[int]int) {
 	for i := range b.cells {
 		b.cells[i] = make([]time.Duration, columns)
@@ -102,7 +101,7 @@ func (b *bars) use(row map[int]int, vm int, from, to time.Duration) {
 	}
 }
 
-// shade is 0, 1 or 2 for none, some and most of a cell.
+// shade returns 0, 1 or 2 for none, some and most of a cell.
 func (b *bars) shade(y, c int) int {
 	switch share := float64(b.cells[y][c]) * columns / float64(b.length); {
 	case share > 0.6:
@@ -115,8 +114,7 @@ func (b *bars) shade(y, c int) int {
 
 var barShades = []color.Color{nil, color.RGBA{160, 200, 225, 255}, color.RGBA{0, 114, 178, 255}}
 
-// cellMap draws rows of cells in shades; shade 0 is not drawn. Runs of equal cells are
-// one rectangle.
+// cellMap draws rows of cells in shades; shade 0 is not drawn. Adjacent equal cells become one rectangle.
 type cellMap struct {
 	rows, columns int
 	width         float64 // of all columns, on the x axis

@@ -19,7 +19,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"share":   func(x float64) string { return percent(100 * x) },
 }).Parse(pageText))
 
-// pageData is what the page is made of.
+// pageData is the data of the page.
 type pageData struct {
 	*scenario.Result
 	Summary string
@@ -37,7 +37,7 @@ type drawing struct {
 	SVG   template.HTML
 }
 
-// HTML writes a page that needs nothing from elsewhere: styles and plots are in it.
+// HTML writes a self-contained page, with styles and plots.
 func HTML(w io.Writer, r *scenario.Result) error {
 	if r.Guaranteed != nil {
 		return keptHTML(w, r)

@@ -12,8 +12,8 @@ import (
 	"sluice/internal/research/scenario"
 )
 
-// learnedIn is what is shown of what a policy had learned by the end of a phase: where the groups are shown too, and at the
-// end of the run; of many groups those of which it saw most bursts.
+// learnedIn returns what to show of a policy's knowledge at the end of a phase: nothing unless groups are shown or the run ends there, and
+// of many groups those with most bursts seen.
 func learnedIn(o *scenario.Outcome, phase int) []scenario.LearnedStat {
 	ph := &o.Phases[phase]
 	if len(ph.Groups) == 0 && phase < len(o.Phases)-1 {
@@ -27,7 +27,7 @@ func learnedIn(o *scenario.Outcome, phase int) []scenario.LearnedStat {
 	return list[:mostNamed]
 }
 
-// learned prints it, of so many groups in all.
+// learned prints such a list, of so many groups in all.
 func learned(p *writer, list []scenario.LearnedStat, all int) {
 	if len(list) == 0 {
 		return
@@ -41,7 +41,7 @@ func learned(p *writer, list []scenario.LearnedStat, all int) {
 	}
 	_ = t.Flush()
 	if more := all - len(list); more > 0 {
-		p.printf("and of %s more: -o json has them\n", model.Plural(more, "group"))
+		p.printf("and of %s more: see -o json\n", model.Plural(more, "group"))
 	}
 }
 
@@ -52,7 +52,7 @@ type learnedRow struct {
 	scenario.LearnedStat
 }
 
-// learnedRows is what all policies had learned.
+// learnedRows lists what all policies had learned.
 func learnedRows(r *scenario.Result) []learnedRow {
 	var rows []learnedRow
 	for i := range r.Policies {

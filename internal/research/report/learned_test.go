@@ -62,7 +62,7 @@ func TestMuchLearnedIsCut(t *testing.T) {
 			t.Errorf("%d groups, want vm-28 to vm-39:\n%s", n, table)
 		}
 	}
-	if !strings.Contains(table, "and of 28 groups more: -o json has them\n") {
+	if !strings.Contains(table, "and of 28 groups more: see -o json\n") {
 		t.Errorf("nothing says that there are more:\n%s", table)
 	}
 	if ph.Learned[0].Group != "vm-0-" {

@@ -18,7 +18,7 @@ import (
 	"sluice/internal/research/scenario"
 )
 
-// colours that stay apart in print and for most eyes (Okabe and Ito).
+// colours are distinguishable in print and for most colour-blind readers (Okabe and Ito).
 var colours = []color.RGBA{
 	{0, 114, 178, 255},
 	{213, 94, 0, 255},
@@ -38,14 +38,17 @@ const width = 920 // of all plots, in points
 func render(p *plot.Plot, height int) (template.HTML, error) {
 	c := vgsvg.New(width, vg.Length(height))
 	p.Draw(draw.Crop(draw.New(c), 0, -12, 0, 0)) // room for the last tick's label
+	return element(c)
+}
+
+// element returns the SVG element of a canvas without the prolog, for use inside a page.
+func element(c *vgsvg.Canvas) (template.HTML, error) {
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return "", err
 	}
 	svg := b.Bytes()
-	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
-		svg = svg[i:] // without the prolog: it stands inside a page
-	}
+	svg = svg[max(0, bytes.Index(svg, []byte("<svg"))):]
 	return template.HTML(svg), nil //nolint:gosec // gonum made it; names are escaped by it
 }
 
@@ -75,7 +78,7 @@ func timeUnit(d time.Duration) (time.Duration, string) {
 	return time.Second, "seconds"
 }
 
-// lossPlot shows what each policy has lost against the charged optimum so far.
+// lossPlot shows each policy's cumulative loss against the charged optimum.
 func lossPlot(r *scenario.Result) (*plot.Plot, error) {
 	if r.Optimum == nil {
 		return nil, nil
@@ -103,7 +106,7 @@ func lossPlot(r *scenario.Result) (*plot.Plot, error) {
 	return p, nil
 }
 
-// largest are the indices of the n largest, largest first.
+// largest returns the indices of the n largest, largest first.
 func largest(x []float64, n int) []int {
 	out := make([]int, len(x))
 	for i := range out {

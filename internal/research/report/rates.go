@@ -10,7 +10,7 @@ import (
 	"sluice/internal/research/scenario"
 )
 
-// rateShades go from a light to a dark sand; the first is for next to nothing.
+// rateShades go from light to dark sand; the first is for nearly nothing.
 var rateShades = []color.Color{
 	nil,
 	color.RGBA{253, 233, 205, 255},
@@ -21,7 +21,7 @@ var rateShades = []color.Color{
 	color.RGBA{110, 40, 5, 255},
 }
 
-// ratePlot shows what the VMs wanted to move, darker for more: the darkest is top.
+// ratePlot shows what the VMs wanted to move, darker for more. The darkest shade is for rates from top on.
 func ratePlot(r *scenario.Result, rows []int) (p *plot.Plot, top float64) {
 	p, row, width := rowPlot(r, rows)
 	cols := min(columns, len(r.Plot.Rates))
@@ -33,7 +33,7 @@ func ratePlot(r *scenario.Result, rows []int) (p *plot.Plot, top float64) {
 	}
 	slices.Sort(all)
 	if len(all) > 0 {
-		top = all[len(all)-1-len(all)/200] // a few spikes must not make all else pale
+		top = all[len(all)-1-len(all)/200] // a few spikes must not make everything else pale
 	}
 	shade := func(y, c int) int {
 		x := cells[y][c]

@@ -177,7 +177,7 @@ func TestTableNamesTheWorst(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range []string{tab.String(), page.String()} {
-			if !strings.Contains(text, "after 600k packets for each move") {
+			if !strings.Contains(text, "less 600k packets for each move") {
 				t.Errorf("no 600k in the legend:\n%s", text)
 			}
 		}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -31,7 +32,7 @@ func Table(w io.Writer, r *scenario.Result) error {
 	return p.err
 }
 
-// Summary is one line about what was run.
+// Summary returns one line about what was run.
 func Summary(r *scenario.Result) string {
 	s := fmt.Sprintf("%s, %s, %s at %s", model.Plural(r.VMs, "VM"), model.Plural(r.VFs, "VF"), model.Span(r.Duration), r.Sample)
 	if r.Hosts > 1 {
@@ -60,11 +61,11 @@ func scores(p *writer, r *scenario.Result) {
 	}
 }
 
-// worst is what is shown of the VM that lost most.
+// worst is what is shown about the VM that lost most.
 type worst struct{ VM, Has, Could string }
 
-// worstOf names the VM that lost most by a policy, unless the policy lost next to nothing:
-// VMs with equal loads are as good as each other.
+// worstOf returns the VM that lost most under a policy, unless the policy lost almost nothing: then the choice among VMs with equal loads
+// would be arbitrary.
 func worstOf(r *scenario.Result, o *scenario.Outcome) worst {
 	const little = 0.1 // percent
 	if r.Optimum == nil || o.Net > 100-little {
@@ -73,13 +74,13 @@ func worstOf(r *scenario.Result, o *scenario.Outcome) worst {
 	return worst{input.Printable(o.Worst.VM), percent(100 * o.Worst.Carried), percent(100 * o.Worst.Best)}
 }
 
-// optimum is what is shown of a best placement.
+// optimum is what is shown about a best placement.
 type optimum struct {
 	Name                     string
 	Gross, Net, MovesPerHour float64
 }
 
-// optima are the best placements, none when they were not looked for.
+// optima returns the best placements, none if they were not computed.
 func optima(r *scenario.Result) []optimum {
 	if r.Optimum == nil {
 		return nil
@@ -100,30 +101,31 @@ func optima(r *scenario.Result) []optimum {
 }
 
 func legend(r *scenario.Result) string {
-	s := fmt.Sprintf(`GROSS: packets carried by VFs, of what the best placement with free moves carries.
-NET: the same after %s packets for each move, of the best placement that pays this too.
+	s := fmt.Sprintf(`GROSS: packets carried by VFs, as a share of what the best placement with free moves carries.
+NET: the same less %s packets for each move, as a share of the best placement at this price.
 MOVES/H/VM: plugs beyond the first of each VF. MOST: plugs per hour of the VM with most.
-WORST VM: who lost most against the best placement; the share of its packets that a VF
-carried, and could have; - where the policy lost less than 0.1 %% in all.
+WORST VM: the one that lost most against the best placement. HAS: the share of its packets that a
+VF carried. COULD: the share that a VF could have carried. All -: the policy lost less than 0.1 %%.
 `, model.SIDigits(r.Charge.Risk, 4))
 	if r.Worth {
-		s += "A packet counts here what it is worth, by its VM's latency sensitivity and the host's CPU.\n"
+		s += "Packets count by their value, from the VM's latency sensitivity and the host's CPU time.\n"
 	}
 	if len(learnedRows(r)) > 0 {
-		s += `LEARNED OF: what a policy knew of bursts at the end of the time: of how many VMs of a group, how long
-theirs last and the time between (medians of these VMs), and how many it saw from start to end.
+		s += `LEARNED OF: what a policy knew about bursts at the end of the time: of how many VMs of a group, how
+long their bursts and the time between them last (medians of these VMs), and how many bursts it saw
+from start to end.
 `
 	}
 	if o := r.Optimum; o != nil && o.Resolution > r.Sample {
 		s += fmt.Sprintf("The best placement is found on rates averaged over %s.\n", o.Resolution)
 	}
 	if o := r.Optimum; o != nil && o.Charged.Upper > o.Charged.Value*1.0005 {
-		s += fmt.Sprintf("It was searched window by window: the true one is at most %.2f %% better.\n", 100*(o.Charged.Upper/o.Charged.Value-1))
+		s += fmt.Sprintf("It was searched window by window: the true optimum is at most %.2f %% better.\n", 100*(o.Charged.Upper/o.Charged.Value-1))
 	}
 	return s
 }
 
-// phases prints what a policy's phases looked like, where the scenario asks for it.
+// phases prints a policy's phases if the scenario asks for it.
 func phases(p *writer, r *scenario.Result, o *scenario.Outcome) {
 	from := time.Duration(0)
 	for i := range o.Phases {
@@ -134,7 +136,7 @@ func phases(p *writer, r *scenario.Result, o *scenario.Outcome) {
 		}
 		from = ph.Until
 		if r.ShowHolders {
-			p.printf("holders: %s\n", or(input.Printable(strings.Join(ph.Holders, " ")), "none"))
+			p.printf("holders: %s\n", cmp.Or(input.Printable(strings.Join(ph.Holders, " ")), "none"))
 		}
 		groups(p, ph)
 		learned(p, known, len(ph.Learned))
@@ -157,7 +159,7 @@ func groups(p *writer, ph *scenario.Phase) {
 	}
 }
 
-// together prints a line for each phase about all VMs, as the curve of a figure.
+// together prints a line for each phase about all VMs, as for the curve of a figure.
 func together(p *writer, o *scenario.Outcome) {
 	if len(o.Phases) == 0 || o.Phases[0].All == nil {
 		return
@@ -172,7 +174,7 @@ func together(p *writer, o *scenario.Outcome) {
 	}
 }
 
-// waitHead heads what waits prints.
+// waitHead returns the column heads for waits.
 func waitHead(g *scenario.GroupStat) string {
 	head := ""
 	if len(g.Latency) > 0 {
@@ -184,7 +186,7 @@ func waitHead(g *scenario.GroupStat) string {
 	return head
 }
 
-// waits is what packets and files of a group waited.
+// waits returns the latencies and file times of a group.
 func waits(g *scenario.GroupStat) string {
 	var b strings.Builder
 	for _, l := range g.Latency {
@@ -224,13 +226,6 @@ func lines(s string) string {
 func percent(x float64) string { return fmt.Sprintf("%.1f %%", x) }
 
 func rate(x float64) string { return fmt.Sprintf("%.2f", x) }
-
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
 
 func ratio(a, b float64) float64 {
 	if b == 0 {
