@@ -2,36 +2,34 @@ package oracle
 
 import "math"
 
-// flow is the time-expanded graph and the flow on it. Boundary b lies before tick b; at
-// each there is the pool and, for every VM, "held". Arcs and their gains:
+// flow is the time-expanded graph and the flow on it. Boundary b lies before tick b. Each boundary has the node pool and, for every VM, the
+// node held. Arcs and their gains:
 //
 //	held(b) -> held(b+1)   what the VM carries in tick b, at most one unit
 //	pool(b) -> held(b)     minus the price of a plug (nothing at boundary 0)
 //	held(b) -> pool(b)     0
 //	pool(b) -> pool(b+1)   0
 //
-// Units enter at pool(0) and leave at pool(T). Each augmentation sends one more unit
-// along the path of largest gain in the residual graph, so that after n of them the
-// flow is the best one of n units (successive shortest paths). Gains are integers:
-// comparisons are exact, and no rounding makes a cycle gain.
+// Units enter at pool(0) and leave at pool(T). Each augmentation sends one more unit along the path of largest gain in the residual graph,
+// so after n augmentations the flow is the best one of n units (successive shortest paths). Gains are integers: comparisons are exact, and
+// rounding cannot make a cycle gain.
 //
-// The layers make a plain label-correcting search fast: one pass forward in time and
-// one backward settle all paths but those that turn round in time, and boundaries where
-// nothing changed are passed over.
+// The layers make a plain label-correcting search fast: one pass forward in time and one backward settle all paths except those that change
+// direction in time, and boundaries without changes are skipped.
 type flow struct {
 	m, t int
 	gain []int64 // tick*m + vm
 	plug []int64 // boundary*m + vm: price of a plug there
 	held []bool  // tick*m + vm: a unit is there
-	edge []uint8 // boundary*m + vm: what the flow does there
+	edge []uint8 // boundary*m + vm: plugged, unplugged or 0
 	idle []int   // by tick: units in the pool
 
 	pool, vm         []int64 // largest gains from pool(0)
-	fromPool, fromVM []int32 // how those were reached
-	ahead, behind    []bool  // boundaries to be relaxed forward and backward
+	fromPool, fromVM []int32 // how these were reached
+	ahead, behind    []bool  // boundaries to relax forward and backward
 }
 
-// How a node was reached; values >= 0 in fromPool are the VM whose unplug led there.
+// How a node was reached. Values >= 0 in fromPool are the VM whose unplug led there.
 const (
 	viaPast   int32 = -1 - iota // along the arc from the boundary before
 	viaFuture                   // against the arc to the boundary after
@@ -40,7 +38,7 @@ const (
 
 const never = math.MinInt64 / 4
 
-// What the flow does with a VM at a boundary: it can be taken back.
+// What the flow does with a VM at a boundary, which an augmentation can undo.
 const (
 	plugged uint8 = 1 + iota
 	unplugged
@@ -55,11 +53,11 @@ func newFlow(m, t int, gain, plug []int64) *flow {
 	}
 }
 
-// augment sends one more unit if it gains anything, and says whether it did.
+// augment sends one more unit if that gains anything, and reports whether it did.
 func (f *flow) augment() bool {
 	f.search()
 	if f.pool[f.t] <= 0 {
-		return false // it would stay in the pool
+		return false // the unit would stay in the pool
 	}
 	for i := range f.idle {
 		f.idle[i]++ // as if in the pool all along; apply takes it out
@@ -98,14 +96,14 @@ func (f *flow) search() {
 	}
 }
 
-// settle relaxes the arcs inside a boundary: into the pool, then out of it.
+// settle relaxes the arcs within a boundary: into the pool, then out of it.
 func (f *flow) settle(b int) {
 	lo, hi := b*f.m, (b+1)*f.m
 	vm, edge, plug := f.vm[lo:hi], f.edge[lo:hi], f.plug[lo:hi]
 	best, who := f.pool[b], int32(-1)
 	for i, d := range vm {
 		if edge[i] == plugged {
-			d += plug[i] // takes the plug back
+			d += plug[i] // undoes the plug
 		}
 		if d > best {
 			best, who = d, int32(i)
@@ -119,14 +117,14 @@ func (f *flow) settle(b int) {
 	}
 }
 
-// share relaxes the arcs out of the pool, which is reached with gain best.
+// share relaxes the arcs out of the pool, which is reached with gain best, and reports whether anything changed.
 func (f *flow) share(b int, best int64) (touched bool) {
 	lo, hi := b*f.m, (b+1)*f.m
 	vm, edge, plug := f.vm[lo:hi], f.edge[lo:hi], f.plug[lo:hi]
 	for i, d := range vm {
 		out := best - plug[i]
 		if edge[i] == unplugged {
-			out = best // takes the unplug back
+			out = best // undoes the unplug
 		}
 		if out > d {
 			vm[i], f.fromVM[lo+i] = out, viaPool
@@ -137,7 +135,7 @@ func (f *flow) share(b int, best int64) (touched bool) {
 }
 
 func (f *flow) forward(b int) {
-	f.ahead[b] = false // settle may have set it again; what it changed is used here
+	f.ahead[b] = false // settle may have set it again; its changes are used here
 	if b == f.t {
 		return
 	}
@@ -182,7 +180,7 @@ func (f *flow) backward(b int) {
 	}
 }
 
-// apply walks the path found back from pool(T) and changes the flow along it.
+// apply follows the path back from pool(T) and changes the flow along it.
 func (f *flow) apply() {
 	b, i := f.t, -1 // i < 0: in the pool
 	for b > 0 || i >= 0 {
@@ -205,8 +203,7 @@ func (f *flow) apply() {
 	}
 }
 
-// carry puts a unit on a VM's arc in tick b or takes it off. In the pool there is
-// nothing to do: idle counts what no VM has.
+// carry puts a unit on a VM's arc in tick b or removes it. There is nothing to do for the pool: idle counts what no VM has.
 func (f *flow) carry(b, i int, on bool) {
 	if i < 0 {
 		return
@@ -221,7 +218,7 @@ func (f *flow) carry(b, i int, on bool) {
 	f.mark(b+1, i)
 }
 
-// mark works out what the flow does with a VM at a boundary.
+// mark updates edge for a VM at a boundary.
 func (f *flow) mark(b, i int) {
 	before := b > 0 && f.held[(b-1)*f.m+i]
 	after := b < f.t && f.held[b*f.m+i]

@@ -2,6 +2,9 @@ package oracle
 
 import "time"
 
+// PaperSwap is FlexVF's unplug (56 ms) plus plug (640 ms), in seconds.
+const PaperSwap = 0.696
+
 // TableCharge is the published table's charge: a risk of 10 s of the median rate.
 func (r *Rates) TableCharge() Charge { return Charge{Swap: PaperSwap, Risk: 10 * r.Median()} }
 

@@ -8,26 +8,23 @@ import (
 
 // Best is the optimum with knowledge of the future.
 type Best struct {
-	Value float64 // benefit minus charges, packets: some placement reaches it
-	Upper float64 // no placement reaches more; equal to Value when the search was exact
-	Log   Log     // who holds a VF when; plugs count from when they are asked for
+	Value float64 // benefit minus charges in packets; Log reaches it
+	Upper float64 // no placement reaches more; equal to Value if the search was exact
+	Log   Log     // who holds a VF when; plugs count from when they begin
 	Moves int
 }
 
-// Rates of more rows than commit+look are solved in windows of that many, of which
-// the first commit rows are kept. Solving takes time in proportion to rows times VMs
-// times VFs times the detours that paths take, which grow with the window. A placement
-// hardly ever hangs on what happens look rows later; Upper says what it cost.
+// Rates with more than commit+look rows are solved in windows of that many, of which the first commit rows are kept. The time of a solution
+// is proportional to rows, VMs, VFs and the detours of paths, which grow with the window. A placement hardly ever depends on what happens
+// look rows later; Upper shows how much this costs.
 const (
 	commit = 240
 	look   = 240
 )
 
-// Optimum finds the best placement: a min-cost flow of vfs units on the time-expanded
-// graph. Few rows are solved exactly. Many are solved window by window, each continuing from where
-// the last left off; that gives Value. The windows' prices of a VF give Upper, by
-// weak duality: whatever the prices, no placement gains more than the price of all VFs
-// plus what each VM by itself can gain over it.
+// Optimum finds the best placement: a min-cost flow of vfs units on the time-expanded graph. Few rows are solved exactly. Many rows are
+// solved window by window, each continuing where the last one ended; this gives Value. The windows' prices of a VF give Upper by weak
+// duality: whatever the prices, no placement gains more than the price of all VFs plus what each VM by itself can gain above it.
 func Optimum(r *Rates, vfs int, c Charge) Best {
 	p := newProblem(r, vfs, c)
 	var best Best
@@ -52,7 +49,7 @@ func Optimum(r *Rates, vfs int, c Charge) Best {
 	return best
 }
 
-// problem is the graph's numbers, in integers as fine as the largest sum allows.
+// problem holds the numbers of the graph, as integers as fine as the largest sum allows.
 type problem struct {
 	rows   []row
 	m, vfs int
@@ -64,10 +61,10 @@ func newProblem(r *Rates, vfs int, c Charge) *problem {
 	return &problem{rows: mergeRows(r, c.Swap), m: len(r.VMs), vfs: min(vfs, len(r.VMs)), charge: c, scale: scaleOf(r, c)}
 }
 
-// gain is what a VM carries in a row, plug the price of a plug at its start: what the VM
-// moves while the plug is under way, and the risk.
+// gain returns what a VM carries in a row.
 func (p *problem) gain(b, i int) int64 { return int64(p.rows[b].pps[i] * p.rows[b].span * p.scale) }
 
+// plug returns the price of a plug at the start of a row: the risk, and what the VM moves during the plug.
 func (p *problem) plug(b, i int) int64 {
 	cost, left := p.charge.Risk, p.charge.Swap
 	for ; b < len(p.rows) && left > 0; b++ {
@@ -84,12 +81,12 @@ type row struct {
 	pps  []float64
 }
 
-// mergeRows makes one row of equal ticks, but for the last of them, as many as a plug
-// takes: it pays to plug either at once or so that it is done when rates change, or nearly.
+// mergeRows merges equal ticks into one row, except the last ones, as many as a plug takes: the best time to plug is either at once or so
+// that the plug completes when rates change.
 func mergeRows(r *Rates, swap float64) []row {
 	var out []row
 	keep := max(1, int(math.Ceil(swap/r.Step.Seconds())))
-	same := make([]int, len(r.PPS)) // equal ticks that follow
+	same := make([]int, len(r.PPS)) // number of equal ticks that follow
 	for t := len(r.PPS) - 2; t >= 0; t-- {
 		if slices.Equal(r.PPS[t], r.PPS[t+1]) {
 			same[t] = same[t+1] + 1
@@ -106,21 +103,21 @@ func mergeRows(r *Rates, swap float64) []row {
 	return out
 }
 
-// scaleOf turns packets into integers as fine as the largest sum allows.
+// scaleOf returns the factor from packets to integers, as large as the largest sum allows.
 func scaleOf(r *Rates, c Charge) float64 {
 	sum := 1.0
 	for _, pps := range r.PPS {
 		sum += slices.Max(append([]float64{0}, pps...))*(r.Step.Seconds()+c.Swap) + c.Risk
 	}
 	scale := 1.0
-	for sum*scale < 1e14 && scale < 1e6 { // times all VFs it must fit an int64
+	for sum*scale < 1e14 && scale < 1e6 { // multiplied by all VFs it must fit an int64
 		scale *= 10
 	}
 	return scale
 }
 
-// solve finds the best flow from row lo to hi. VMs that hold a VF at the start keep it
-// for nothing, and others must pay; with a nil start nobody pays at the start.
+// solve finds the best flow from row lo to hi. VMs that hold a VF at the start keep it for free and others must pay; with a nil start
+// nobody pays at the start.
 func (p *problem) solve(lo, hi int, start []bool) *flow {
 	gain, plug := make([]int64, (hi-lo)*p.m), make([]int64, (hi-lo+1)*p.m)
 	for i := range p.m {
@@ -141,7 +138,7 @@ func (p *problem) solve(lo, hi int, start []bool) *flow {
 	return f
 }
 
-// bound is the price of all VFs plus what each VM can gain over the prices.
+// bound returns the price of all VFs plus what each VM can gain above the prices.
 func (p *problem) bound(prices []int64) int64 {
 	total := int64(0)
 	for _, x := range prices {
@@ -160,11 +157,11 @@ func (p *problem) bound(prices []int64) int64 {
 	return total
 }
 
-// worth is what a placement gains.
+// worth returns what a placement gains.
 func (p *problem) worth(log Log) int64 {
-	total, row := int64(0), 0
+	total := int64(0)
 	on := make([]bool, p.m)
-	for row < len(p.rows) {
+	for row := range p.rows {
 		for len(log) > 0 && log[0].At <= p.rows[row].at {
 			e := log[0]
 			on[e.VM], log = e.On, log[1:]
@@ -177,12 +174,11 @@ func (p *problem) worth(log Log) int64 {
 				total += p.gain(row, i)
 			}
 		}
-		row++
 	}
 	return total
 }
 
-// add appends what a window's flow does to the Log, and returns who holds at its end.
+// add appends a window's flow to the Log, and returns who holds a VF at its end.
 func (best *Best) add(f *flow, rows []row, at []bool) []bool {
 	now := make([]bool, f.m)
 	copy(now, at)
@@ -202,7 +198,7 @@ func (best *Best) add(f *flow, rows []row, at []bool) []bool {
 	return now
 }
 
-// finish closes what is still held.
+// finish ends the uses that last until the end.
 func (l *Log) finish(at []bool, end time.Duration) {
 	for i, on := range at {
 		if on {

@@ -12,16 +12,9 @@ type Rates struct {
 	PPS  [][]float64 // by tick, then by VM
 }
 
-// Median is the median of the rates that are not zero, in packets/s.
+// Median returns the median of the nonzero rates in packets/s.
 func (r *Rates) Median() float64 {
-	var all []float64
-	for _, row := range r.PPS {
-		for _, x := range row {
-			if x > 0 {
-				all = append(all, x)
-			}
-		}
-	}
+	all := slices.DeleteFunc(slices.Concat(r.PPS...), func(x float64) bool { return x <= 0 })
 	if len(all) == 0 {
 		return 0
 	}
@@ -29,5 +22,5 @@ func (r *Rates) Median() float64 {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
-// Length is how long the rates last.
+// Length returns how long the rates last.
 func (r *Rates) Length() time.Duration { return time.Duration(len(r.PPS)) * r.Step }

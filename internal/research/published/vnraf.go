@@ -1,9 +1,8 @@
-// Package published has figures of the papers that this software implements, stated once for the tests that
-// hold it to them.
+// Package published has figures from the papers that this software implements, stated once for the tests that compare with them.
 package published
 
-// VNRAFTable2 is table 2 of Ye et al. (VNRAF): the degrees of VM1 to VM15, of five network VMs, five that
-// compute and five that do both. net_degree counts bytes.
+// VNRAFTable2 is table 2 of Ye et al. (VNRAF): the degrees of VM1 to VM15: five network VMs, five that compute and five that do both.
+// net_degree counts bytes.
 var VNRAFTable2 = []struct{ IO, Net float64 }{
 	{91.45, 27703},
 	{90.95, 52832},
@@ -22,10 +21,10 @@ var VNRAFTable2 = []struct{ IO, Net float64 }{
 	{11.73, 175117},
 }
 
-// VNRAFTable2Holders hold the VFs where there are five. The paper does not say it: it follows from its rules.
+// VNRAFTable2Holders are the VMs that hold the VFs if there are five. The paper does not state them; they follow from its rules.
 const VNRAFTable2Holders = "VM2 VM3 VM4 VM5 VM11"
 
-// VNRAFTable3 is table 3: what VM1 to VM8 do from 0, 10, 20 and 30 minutes on, and who holds the four VFs then.
+// VNRAFTable3 is table 3: what VM1 to VM8 do from 0, 10, 20 and 30 minutes on, and which hold the four VFs then.
 var VNRAFTable3 = []struct {
 	Shares  [8]Share
 	Holders string
@@ -39,20 +38,20 @@ var VNRAFTable3 = []struct {
 // Share is the share of time, in percent, that a VM runs Netperf and Lookbusy.
 type Share struct{ Net, CPU int }
 
-// VNRAFFigure7 is what the text says of figures 7a to 7d; the curves themselves are not in numbers. Shares are of the
+// VNRAFFigure7 is what the text states about figures 7a to 7d; there are no numbers for the curves themselves. Shares are relative to the
 // delay or time without VFs.
 var VNRAFFigure7 = struct {
-	ManyVMs       int     // from so many VMs on, with 100 requests/s,
-	ManyLess      float64 // a VM's delay is less by this share at least
-	FullVMs       int     // and with so many
-	FullLess      float64 // by this
-	RateVMs       int     // so many VMs, with 100 to 1,000 requests/s, have their delay
-	RateLeast     float64 // less by this share
-	RateMost      float64 // to this
-	SendVMs       int     // so many VMs send
+	ManyVMs       int     // from this number of VMs on, with 100 requests/s each,
+	ManyLess      float64 // a VM's delay is lower by at least this share,
+	FullVMs       int     // and with this number
+	FullLess      float64 // by this share
+	RateVMs       int     // with this number of VMs and 100 to 1,000 requests/s, a VM's delay is
+	RateLeast     float64 // lower by this share
+	RateMost      float64 // to this share
+	SendVMs       int     // this number of VMs sends
 	Before, After float64 // Mbit/s without and with VFs
-	CopyVMs       int     // so many VMs copy 1 GB each
-	Slow, Fast    float64 // in so many seconds without and with VFs, on the mean
+	CopyVMs       int     // this number of VMs copies 1 GB each
+	Slow, Fast    float64 // in so many seconds without and with VFs on average
 }{
 	ManyVMs: 32, ManyLess: 0.26, FullVMs: 48, FullLess: 0.94,
 	RateVMs: 32, RateLeast: 0.21, RateMost: 0.58,

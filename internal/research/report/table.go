@@ -120,7 +120,8 @@ from start to end.
 		s += fmt.Sprintf("The best placement is found on rates averaged over %s.\n", o.Resolution)
 	}
 	if o := r.Optimum; o != nil && o.Charged.Upper > o.Charged.Value*1.0005 {
-		s += fmt.Sprintf("It was searched window by window: the true optimum is at most %.2f %% better.\n", 100*(o.Charged.Upper/o.Charged.Value-1))
+		better := 100 * (o.Charged.Upper/o.Charged.Value - 1)
+		s += fmt.Sprintf("It was searched window by window: the true optimum is at most %.2f %% better.\n", better)
 	}
 	return s
 }
