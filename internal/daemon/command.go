@@ -31,19 +31,23 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 	o := Options{Version: version}
 	f := flag.NewFlagSet("sluiced", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&o.Config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read along")
-	f.StringVar((*string)(&o.Mode), "mode", "", "`mode` in place of that in the configuration: observe or enforce")
-	f.StringVar(&o.Socket, "socket", "", "unix `path` in place of api.socket in the configuration")
+	f.StringVar(&o.Config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it are read too")
+	f.StringVar((*string)(&o.Mode), "mode", "", "`mode` that overrides the configuration: observe or enforce")
+	f.StringVar(&o.Socket, "socket", "", "`path` of the unix socket; overrides api.socket in the configuration")
 	f.BoolVar(&o.Lift, "lift", false, "when stopping, lift all limits, contracts too, whatever bandwidth.stop says")
-	liftNow := f.Bool("lift-limits", false, "run no daemon: lift what one that was killed allowed for the moment, with --lift also what SLAs forbid, and end")
-	offline := f.Bool("offline", false, "look at the host once, print what a daemon would see and do as JSON, and change nothing")
-	prep := f.Bool("prepare", false, "run no daemon: change definitions of VMs as the JSON on standard input says (see docs/api.md, POST /v1/prepare), and print what was changed")
+	liftNow := f.Bool("lift-limits", false, "run no daemon: lift the allowances that a killed daemon left, with --lift also the limits of "+
+		"SLAs, and exit")
+	offline := f.Bool("offline", false, "observe the host once, print as JSON what a daemon would see and do, and change nothing")
+	prep := f.Bool("prepare", false, "run no daemon: change definitions of VMs as the JSON on standard input says (see docs/api.md, POST "+
+		"/v1/prepare), and print what was changed")
 	q := qualifyOptions{}
-	f.StringVar(&q.pf, "qualify", "", "run no daemon: try out what this `PF` and its driver do, on VFs that nobody uses, print a report as JSON, and end")
-	f.StringVar(&q.vm, "vm", "", "with --qualify: also have the daemon move this `VM` to a VF and back, and measure both paths; the daemon is in enforce mode for it")
+	f.StringVar(&q.pf, "qualify", "", "run no daemon: test what this `PF` and its driver can do, on VFs that nobody uses, print a report "+
+		"as JSON, and exit")
+	f.StringVar(&q.vm, "vm", "", "with --qualify: also have the daemon move this `VM` to a VF and back, and measure both paths; the daemon "+
+		"is in enforce mode for it")
 	f.StringVar(&q.address, "address", "", "with --vm: the VM's IPv4 `address`; default: what the host's ARP table says")
-	f.BoolVar(&q.save, "save", false, "with --qualify: keep the report, for the daemon to go by from its next reload or start")
-	f.BoolVar(&q.restore, "qualify-restore", false, "run no daemon: put back what a --qualify that was killed has left, and end")
+	f.BoolVar(&q.save, "save", false, "with --qualify: save the report, which the daemon uses from its next reload or start on")
+	f.BoolVar(&q.restore, "qualify-restore", false, "run no daemon: restore what a killed --qualify has left, and exit")
 	show := f.Bool("version", false, "print the version")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -51,9 +55,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 	case err != nil:
 		return exitUsage
 	case f.NArg() > 0:
-		return fail(stderr, exitUsage, fmt.Errorf("there is %q, and sluiced takes only flags; see `sluiced --help`", f.Arg(0)))
+		return fail(stderr, exitUsage, fmt.Errorf("unexpected argument %q: sluiced takes only flags; see `sluiced --help`", f.Arg(0)))
 	case o.Mode != "" && o.Mode != model.ModeObserve && o.Mode != model.ModeEnforce:
-		return fail(stderr, exitUsage, fmt.Errorf("--mode is observe or enforce, not %q", o.Mode))
+		return fail(stderr, exitUsage, fmt.Errorf("--mode must be observe or enforce, not %q", o.Mode))
 	}
 	var err error
 	switch {

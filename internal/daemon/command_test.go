@@ -18,8 +18,8 @@ func TestCommandLine(t *testing.T) {
 		{args: "--version", out: "sluiced 1.2.3\n"},
 		{args: "--help", err: "-config file"},
 		{args: "--nope", err: "flag provided but not defined: -nope", code: exitUsage},
-		{args: "run", err: `sluiced: there is "run", and sluiced takes only flags; see`, code: exitUsage},
-		{args: "--mode force", err: `sluiced: --mode is observe or enforce, not "force"`, code: exitUsage},
+		{args: "run", err: `sluiced: unexpected argument "run": sluiced takes only flags; see`, code: exitUsage},
+		{args: "--mode force", err: `sluiced: --mode must be observe or enforce, not "force"`, code: exitUsage},
 		{args: "--config /nowhere.yaml", err: "sluiced: /nowhere.yaml: ", code: exitError},
 		{args: "--offline --config /nowhere.yaml", err: "sluiced: /nowhere.yaml: ", code: exitError},
 	} {

@@ -128,11 +128,11 @@ func (k *incoming) whenOpen(vf model.VFStep, rest []model.Step) {
 		if err := k.opened(ctx, vf.Address); ctx.Err() != nil {
 			return
 		} else if err != nil {
-			k.log.Warn("set a VF's MAC early: it cannot be told when QEMU opens it", "vf", vf.ID.String(), "error", err)
+			k.log.Warn("set a VF's MAC early: cannot tell when QEMU opens the VF", "vf", vf.ID.String(), "error", err)
 		}
 		for _, s := range rest {
 			if err := k.do(ctx, s); err != nil {
-				k.log.Warn("cannot set up a VF for a VM that migrates in; it is tried again once the VM runs", "vf", vf.ID.String(), "step",
+				k.log.Warn("cannot set up a VF for an incoming VM; trying again once the VM runs", "vf", vf.ID.String(), "step",
 					string(s.Kind), "vm", s.Subject.VMName, "error", err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/base/statefile"
 	"sluice/internal/config"
+	"sluice/internal/control/vpf"
 	"sluice/internal/daemon/virtualpf"
 	"sluice/internal/edge/backend"
 	"sluice/internal/host/htb"
@@ -75,7 +76,7 @@ func leftDevices(devices []model.VDPADevice, wanted map[string]bool) (out []mode
 		name := devices[i].Name
 		if _, ours := model.VDPAOurs(name); ours && !wanted[name] {
 			out = append(out, model.Finding{
-				Code: findLeftVDPA, Subject: name, Text: "this vDPA device belongs to no virtual PF that is defined",
+				Code: findLeftVDPA, Subject: name, Text: "this vDPA device belongs to no defined virtual PF",
 				Remedy: "the next start of sluiced removes it in enforce mode, once its VM is off; or now: vdpa dev del " + name,
 			})
 		}
@@ -144,8 +145,7 @@ func askedOf(rules *model.Rules, vm *model.VM, n *model.NIC) model.SLA {
 		pf = n
 	}
 	whole := rules.SLA(vm, pf)
-	lower := func(a, b model.Rate) model.Rate { return (&model.Limit{Rate: a, Contract: b}).Tightest() }
-	return model.SLA{Limit: lower(n.Share.Limit, whole.Limit), Receive: lower(n.Share.Receive, whole.Receive)}
+	return model.SLA{Limit: vpf.Tighter(n.Share.Limit, whole.Limit), Receive: vpf.Tighter(n.Share.Receive, whole.Receive)}
 }
 
 // stands reports whether the contract alone holds. A VM's packets/s are divided among its NICs, and a virtual PF's limits among
@@ -164,7 +164,7 @@ func ratesText(r tap.PathRates, shaper int) string {
 		text = fmt.Sprintf("%s for %s at most, and then %s", r.Now, model.LimitLease.Round(time.Second), text)
 	}
 	if shaper != 0 {
-		text += ", and its way through an HTB tree"
+		text += ", and directed to an HTB tree"
 	}
 	return text
 }
@@ -188,7 +188,7 @@ func leftTrees(snap *model.Snapshot, policies []tap.Policy, shapers []htb.Shaper
 			name = "PF " + snap.PFs[at].Name
 		}
 		out = append(out, model.Finding{
-			Code: findStaleTree, Subject: name, Text: "the HTB tree of its taps is left, and no tap is led there",
+			Code: findStaleTree, Subject: name, Text: "an HTB tree for its taps is left over, and no tap is directed to it",
 			Remedy: "the next start of sluiced removes it, or now: sluiced --lift-limits",
 		})
 	}

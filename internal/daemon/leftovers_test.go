@@ -51,7 +51,7 @@ func TestLeftLimits(t *testing.T) {
 		"left-limit: other n0: its tap tap1 is left with a limit of 5kpps for what it receives, and its SLA asks for no limit",
 		"left-limit: node ua-vpf-vpf0-vf1: its tap tap5 is left with 1Gbit for 10s at most, and then a limit of 400Mbit for what it sends, and its SLA asks for a limit of 1Gbit",
 		"left-limit: vf n0: its VF pf0/0 is left with a limit of 300Mbit, and its SLA asks for a limit of 1Gbit",
-		"stale-tree: interface 4: the HTB tree of its taps is left, and no tap is led there",
+		"stale-tree: interface 4: an HTB tree for its taps is left over, and no tap is directed to it",
 	}
 	if text := strings.Join(got, "\n"); text != strings.Join(want, "\n") {
 		t.Error(text)

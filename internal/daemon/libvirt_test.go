@@ -33,25 +33,32 @@ kill $pid
 wait $pid && echo "ended well"
 `
 
+// onLibvirt writes a sluice.yaml for a libvirt, which ends with more. It returns the folder of sluiced and that of sluice.yaml.
+func onLibvirt(t *testing.T, d *libvirttest.Daemon, more string) (bin, dir string) {
+	t.Helper()
+	program, err := exec.LookPath("sluiced")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err = os.MkdirTemp("", "sld") // short: the length of a socket's path is limited
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s/state\napi: {socket: %s/s, group: \"\"}\nsample: 500ms\n", d.URI(), dir, dir) + more
+	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(program), dir
+}
+
 // TestDaemonOnALibvirt runs the whole daemon as a process on a real libvirt: it sees the VM, executes commands, and ends without
 // an error in its log.
 func TestDaemonOnALibvirt(t *testing.T) {
 	d := libvirttest.Start(t)
 	d.Create(t, libvirttest.VM{Name: "v1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
-	program, err := exec.LookPath("sluiced")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "sld") // short: the length of a socket's path is limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s/state\napi: {socket: %s/s, group: \"\"}\nsample: 500ms\n", d.URI(), dir, dir)
-	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out := d.Run(t, "bash", "-c", fmt.Sprintf(daysWork, filepath.Dir(program), dir))
+	bin, dir := onLibvirt(t, d, "")
+	out := d.Run(t, "bash", "-c", fmt.Sprintf(daysWork, bin, dir))
 	for _, want := range []string{
 		"v1  ", "v1 is pinned: it keeps a VF until 20", "because", "override      pin by root since", "the policy decides about v1 again",
 		"no VM holds a VF from Sluice", "nothing to repair", "configuration reloaded", "ended well",

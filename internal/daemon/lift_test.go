@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -83,28 +81,15 @@ func TestLiftLimits(t *testing.T) {
 	d := libvirttest.Start(t)
 	d.Create(t, libvirttest.VM{Name: "v1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
 	d.Virsh(t, "resume", "v1")
-	program, err := exec.LookPath("sluiced")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "sld") // short: the length of a socket's path is limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s/state\napi: {socket: %s/s, group: \"\"}\nsample: 500ms\n", d.URI(), dir, dir) +
-		"vms: [{match: v1, limit: 1Gbit, receive: 2Gbit}]\n"
-	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out := d.Run(t, "bash", "-c", fmt.Sprintf(lifting, filepath.Dir(program), dir))
+	bin, dir := onLibvirt(t, d, "vms: [{match: v1, limit: 1Gbit, receive: 2Gbit}]\n")
+	out := d.Run(t, "bash", "-c", fmt.Sprintf(lifting, bin, dir))
 	t.Log(out)
 	parts := strings.Split(out, "== ")
 	for i, want := range []string{
 		"\ntaps: 0\n",
-		"is that of a daemon that runs",
+		"is in use by a running daemon",
 		"tx 3Mbit of 500Mbit, rx any of 2Gbit\ntaps: 1\n",
-		"v1 ua-net0: its tap vnet0 is left with 3Mbit for 10s at most, and then a limit of 500Mbit, and its way through an HTB tree for what it sends, and its SLA asks for a limit of 500Mbit [left-limit]\n" +
+		"v1 ua-net0: its tap vnet0 is left with 3Mbit for 10s at most, and then a limit of 500Mbit, and directed to an HTB tree for what it sends, and its SLA asks for a limit of 500Mbit [left-limit]\n" +
 			"    -> the next start of sluiced lifts it in enforce mode, or now: sluiced --lift-limits\n",
 		"and its SLA asks for a limit of 500Mbit [left-limit]\n",
 		"tx any of 500Mbit, rx any of 2Gbit\ntaps: 1\n0\n",

@@ -64,7 +64,7 @@ func LiftLimits(ctx context.Context, o Options) error {
 	}
 	rules := c.Rules()
 	if over, err := backend.OpenOverrides(filepath.Join(c.StateDir, "overrides.json")); err != nil {
-		log.Warn("what SLAs set at run time forbid is lifted too, unless rules or metadata forbid it", "error", err)
+		log.Warn("limits that only SLAs set at run time require are lifted too", "error", err)
 	} else {
 		rules = over.Over(rules)
 	}
@@ -76,18 +76,13 @@ func LiftLimits(ctx context.Context, o Options) error {
 	if err := d.limit(c, actuate.New(h.kernel, h.uplinks, h.virt, log)); err != nil {
 		return err
 	}
-	defer d.closeLimits()
+	defer d.reader.Close()
 	snap, err := h.source.Snapshot(ctx)
 	if err != nil {
-		return fmt.Errorf("see which limits there are: %w", err)
+		return fmt.Errorf("read the limits in place: %w", err)
 	}
 	err = d.limits.Lift(time.Now(), bandwidth.World{Snapshot: snap, Rules: rules})
 	return errors.Join(err, d.limits.Sweep(snap)) // now no tap is directed to a tree any more
-}
-
-// closeLimits releases what limit opened.
-func (d *daemonState) closeLimits() {
-	_ = d.reader.Close()
 }
 
 // enforcers returns the host's enforcers in order of preference. For VFs: the NIC itself, else the guest. For the virtio path: a
@@ -99,7 +94,7 @@ func (d *daemonState) enforcers(act *actuate.Actuator) []loop.Enforcer {
 	}
 	tree, police := actuate.NewHTB(d.host.kernel), actuate.NewPolice(d.host.kernel)
 	if err := errors.Join(tree.Unable(), police.Unable()); err != nil {
-		d.log.Warn("what VMs send and receive on virtio cannot be limited as it should be", "error", err)
+		d.log.Warn("what VMs send and receive on virtio cannot be limited as configured", "error", err)
 	}
 	return append(list, tree, police)
 }

@@ -30,7 +30,7 @@ func (l *locks) state(dir string) error {
 	f, err := statefile.Lock(filepath.Join(dir, "lock"))
 	switch {
 	case errors.Is(err, statefile.ErrLocked):
-		return fmt.Errorf("state_dir %s is that of a daemon that runs (%w); stop that one first: systemctl stop sluice", dir, err)
+		return fmt.Errorf("state_dir %s is in use by a running daemon (%w); stop that one first: systemctl stop sluice", dir, err)
 	case err != nil:
 		return fmt.Errorf("state_dir %s: %w; %s", dir, err, statefile.Remedy(dir, err))
 	}
@@ -57,7 +57,8 @@ func (l *locks) mode(m model.Mode) error {
 	f, err := statefile.Lock(hostLock(host))
 	switch {
 	case errors.Is(err, statefile.ErrLocked):
-		return fmt.Errorf("mode enforce: another daemon moves the VFs of this host (%w), and two would fight over them; stop that one first: systemctl stop sluice", err)
+		return fmt.Errorf("mode enforce: another daemon moves the VFs of this host (%w), and two would fight over them; stop that one first: "+
+			"systemctl stop sluice", err)
 	case err != nil:
 		return fmt.Errorf("mode enforce: take the host's lock: %w; %s", err, statefile.Remedy(runDir, err))
 	}

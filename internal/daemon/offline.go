@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 
 	"sluice/internal/base/sleep"
@@ -15,11 +14,7 @@ import (
 // Offline observes the host without running as a daemon and without changing anything, and returns what a daemon would see and
 // plan. Rates need two samples, so it takes one sampling period.
 func Offline(ctx context.Context, path string) (*answer.Offline, error) {
-	c, err := load(path)
-	if err != nil {
-		return nil, err
-	}
-	h, err := openHost(ctx, c, slog.New(slog.DiscardHandler))
+	c, h, err := openQuietly(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"slices"
 
@@ -127,8 +126,8 @@ func (q *preparing) one(ctx context.Context, d *libvirt.Definition) (api.Prepare
 	}
 	if q.Digest != "" && q.Digest != out.Digest {
 		return out, &api.Error{
-			Text:   fmt.Sprintf("the definition of %s is not what was shown any more", d.Name),
-			Remedy: "look at it again, then say yes",
+			Text:   fmt.Sprintf("the definition of %s has changed since it was shown", d.Name),
+			Remedy: "review it again, then confirm",
 		}
 	}
 	err = q.virt.Redefine(ctx, d, r.XML, func(doc string) error {
@@ -167,8 +166,8 @@ func (q *preparing) refuses(d *libvirt.Definition, rule model.VMRule) error {
 		}
 	case rule.Forbid && q.All && !q.Undo:
 		return &prepare.Refusal{
-			Text:   "it is never to have a VF, by sluice.yaml or sluice release",
-			Remedy: "name it if it is to be prepared all the same",
+			Text:   "sluice.yaml or sluice release forbids it a VF",
+			Remedy: "name it to prepare it all the same",
 		}
 	}
 	return nil
@@ -208,9 +207,11 @@ func (q *preparing) judge(out *api.Prepared, d *libvirt.Definition, doc string, 
 func effect(d *libvirt.Definition) string {
 	switch {
 	case d.Running:
-		return fmt.Sprintf("at its next full stop and start (virsh shutdown %s, then virsh start %[1]s): a reboot from inside the guest is not enough", d.Name)
+		return fmt.Sprintf("at its next full stop and start (virsh shutdown %s, then virsh start %[1]s): a reboot from inside the guest is "+
+			"not enough", d.Name)
 	case d.Saved:
-		return fmt.Sprintf("when it has been started and shut down once more: it is saved, and comes back with the devices it had then (or drop that: virsh managedsave-remove %s)", d.Name)
+		return fmt.Sprintf("after it has been started and shut down once more: it is saved, and resumes with the devices it had then (or "+
+			"discard that state: virsh managedsave-remove %s)", d.Name)
 	}
 	return "at its next start"
 }
@@ -221,11 +222,7 @@ func PrepareOffline(ctx context.Context, path string, r io.Reader, w io.Writer) 
 	if err := json.NewDecoder(r).Decode(&asked); err != nil {
 		return fmt.Errorf("read what to prepare: %w", err)
 	}
-	c, err := load(path)
-	if err != nil {
-		return err
-	}
-	h, err := openHost(ctx, c, slog.New(slog.DiscardHandler))
+	c, h, err := openQuietly(ctx, path)
 	if err != nil {
 		return err
 	}

@@ -160,7 +160,7 @@ func TestPrepareSays(t *testing.T) {
 		said = append(said, fmt.Sprintf("%s: %d changes, %s", one.VM, len(one.Changes), text))
 	}
 	want := []string{
-		"never: 0 changes, refused: it is never to have a VF, by sluice.yaml or sluice release",
+		"never: 0 changes, refused: sluice.yaml or sluice release forbids it a VF",
 		`old: 0 changes, refused: its machine "pc-i440fx" has no PCI Express, without which QEMU pairs no VF with a virtio NIC`,
 		"on: 3 changes, at its next full stop and start (virsh shutdown on, then virsh start on): a reboot from inside the guest is not enough",
 		"transi: 0 changes, refused: it is transient: libvirt keeps no definition of it",

@@ -46,7 +46,7 @@ func printQualify(ctx context.Context, w, progress io.Writer, o Options, q quali
 		return err
 	}
 	if !slices.ContainsFunc(c.PFs, func(pf config.PF) bool { return pf.Name == q.pf }) {
-		return &api.Error{Text: "PF " + q.pf + " is not in sluice.yaml, so none of its VFs is Sluice's to use", Remedy: "list it under pfs:"}
+		return &api.Error{Text: "PF " + q.pf + " is not in sluice.yaml, so Sluice may use none of its VFs", Remedy: "list it under pfs:"}
 	}
 	h, err := openHost(ctx, c, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -123,7 +123,7 @@ func setAside(ctx context.Context, stateDir, socket string, ids []model.VFID) er
 			return nil
 		}
 		if sleep.For(ctx, asideEvery) != nil {
-			return fmt.Errorf("nothing was changed: the daemon does not set VFs aside: %w; see that it answers (sluice --socket %s status)", err,
+			return fmt.Errorf("nothing was changed: the daemon does not set VFs aside: %w; check that it answers (sluice --socket %s status)", err,
 				socket)
 		}
 	}
@@ -161,11 +161,7 @@ func asideSeen(ctx context.Context, client *client.Client, ids []model.VFID) err
 // restoreQualify restores what a killed run has left.
 func restoreQualify(ctx context.Context, w io.Writer, o Options) error {
 	outliveReaders()
-	c, err := load(o.Config)
-	if err != nil {
-		return err
-	}
-	h, err := openHost(ctx, c, slog.New(slog.DiscardHandler))
+	_, h, err := openQuietly(ctx, o.Config)
 	if err != nil {
 		return err
 	}

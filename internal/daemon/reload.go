@@ -54,7 +54,7 @@ func (d *daemonState) reload() (notes []string, err error) {
 	}
 	notes = c.Warnings()
 	for _, key := range c.AfterRestart(d.started) {
-		notes = append(notes, key+" changed: it counts after a restart")
+		notes = append(notes, key+" changed: it takes effect after a restart")
 	}
 	notes = append(notes, leaving(view, poolOf(c), d.options(c).Mode)...)
 	warn(notes, d.log)
@@ -78,12 +78,13 @@ func leaving(v *model.View, pool observe.Pool, mode model.Mode) (notes []string)
 		switch {
 		case len(holders) == 0:
 		case listed:
-			notes = append(notes, fmt.Sprintf("%s: VFs that `vfs:` lists no more stay with their VMs until those give them up: %s", pf.Name, list))
+			notes = append(notes, fmt.Sprintf("%s: VFs that `vfs:` no longer lists stay with their VMs until these give them up: %s", pf.Name, list))
 		case mode == model.ModeEnforce:
-			notes = append(notes, fmt.Sprintf("%s is listed no more: its VFs are given up, and these VMs go to virtio or a VF of another PF: %s",
+			notes = append(notes, fmt.Sprintf("%s is no longer listed: its VFs are given up, and these VMs move to virtio or to a VF of another "+
+				"PF: %s",
 				pf.Name, list))
 		default:
-			notes = append(notes, fmt.Sprintf("%s is listed no more: in enforce mode these VMs would give up its VFs: %s", pf.Name, list))
+			notes = append(notes, fmt.Sprintf("%s is no longer listed: in enforce mode these VMs would give up its VFs: %s", pf.Name, list))
 		}
 	}
 	return notes

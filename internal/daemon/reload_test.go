@@ -56,7 +56,7 @@ func testDaemon(t *testing.T, text string) (d *daemonState, write func(string)) 
 	if err := d.limit(c, actuate.New(k, nil, nil, log)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(d.closeLimits)
+	t.Cleanup(func() { _ = d.reader.Close() })
 	d.host.conf.Store(c)
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.conf.Load().Rules() })
 	d.backend.Reload = d.reload
@@ -107,9 +107,9 @@ func TestReload(t *testing.T) {
 		{text: "policy: fair\ninterval: 7\n", bad: "sluice.yaml:2:", policy: "none", level: slog.LevelDebug},
 		{text: "policy: fair\npfs: [{name: nosuch}]\n", bad: "unknown PF", policy: "none", level: slog.LevelDebug},
 		{text: "policy: fair\nsample: 2s\napi: {group: wheel}\n", policy: "fair", warnings: []string{
-			"sample changed: it counts after a restart", "api.group changed: it counts after a restart",
+			"sample changed: it takes effect after a restart", "api.group changed: it takes effect after a restart",
 		}},
-		{text: "policy: none\nsample: 2s\n", policy: "none", warnings: []string{"sample changed: it counts after a restart"}},
+		{text: "policy: none\nsample: 2s\n", policy: "none", warnings: []string{"sample changed: it takes effect after a restart"}},
 		{text: "policy: none\n", policy: "none"},
 	} {
 		write(c.text)
@@ -161,13 +161,13 @@ func TestReloadSaysWhichVFsLeave(t *testing.T) {
 	}{
 		{"all stays", observe.Pool{"pf0": all, "pf1": all}, model.ModeEnforce, nil},
 		{"a PF leaves", observe.Pool{"pf0": all}, model.ModeEnforce, []string{
-			"pf1 is listed no more: its VFs are given up, and these VMs go to virtio or a VF of another PF: gamma (pf1/0)",
+			"pf1 is no longer listed: its VFs are given up, and these VMs move to virtio or to a VF of another PF: gamma (pf1/0)",
 		}},
 		{"a PF leaves in observe mode", observe.Pool{"pf0": all}, model.ModeObserve, []string{
-			"pf1 is listed no more: in enforce mode these VMs would give up its VFs: gamma (pf1/0)",
+			"pf1 is no longer listed: in enforce mode these VMs would give up its VFs: gamma (pf1/0)",
 		}},
 		{"VFs leave", observe.Pool{"pf0": {VFs: []int{0}}, "pf1": all}, model.ModeEnforce, []string{
-			"pf0: VFs that `vfs:` lists no more stay with their VMs until those give them up: beta (pf0/1)",
+			"pf0: VFs that `vfs:` no longer lists stay with their VMs until these give them up: beta (pf0/1)",
 		}},
 		{"free ones leave", observe.Pool{"pf0": {VFs: []int{0, 1}}, "pf1": {VFs: []int{0}}}, model.ModeEnforce, nil},
 	} {

@@ -46,7 +46,7 @@ func saveReport(stateDir string, q *api.Qualification) error {
 		err = statefile.Replace(path, append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("keep the report: %w; %s", err, statefile.Remedy(filepath.Dir(path), err))
+		return fmt.Errorf("save the report: %w; %s", err, statefile.Remedy(filepath.Dir(path), err))
 	}
 	return nil
 }

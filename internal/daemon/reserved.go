@@ -67,7 +67,8 @@ func (r *reservedVFs) problems() []model.Problem {
 	}
 	return []model.Problem{{
 		Text: err.Error() + ": no VM is given a free VF, since each may be one of them",
-		Remedy: "with the version of Sluice that wrote it: sluice qualify --restore; or, once no free VF has a driver, MAC or rate left of a trial (ip -d link show; docs/qualify.md), " +
+		Remedy: "with the version of Sluice that wrote it: sluice qualify --restore; or, once no free VF has a driver, MAC or rate left from " +
+			"a trial (ip -d link show; docs/qualify.md), " +
 			"remove it: rm " + r.path,
 	}}
 }
@@ -80,7 +81,7 @@ func (r *reservedVFs) findings() []model.Finding {
 	if j == nil || err != nil || measure.Running(r.path) {
 		return nil
 	}
-	text := fmt.Sprintf("`sluice qualify` was killed and left %d VFs set aside, which nobody is given", len(j.VFs))
+	text := fmt.Sprintf("`sluice qualify` was killed and left %d VFs set aside, which no VM can get", len(j.VFs))
 	return []model.Finding{{Code: findLeftQualify, Subject: "PF " + j.PF, Text: text, Remedy: "sluice qualify --restore"}}
 }
 
@@ -93,8 +94,8 @@ func (d *daemonState) restoreReserved(ctx context.Context, c *config.Config) {
 	defer cancel()
 	failed, err := measure.Restore(ctx, d.host.kernel, d.host.holders, d.host.reserved.path)
 	if err != nil || len(failed) > 0 {
-		d.log.Error("VFs that `sluice qualify` left stay set aside", "error", err, "not_restored", failed)
+		d.log.Error("VFs that `sluice qualify` left remain set aside", "error", err, "not_restored", failed)
 		return
 	}
-	d.log.Info("VFs that `sluice qualify` left are as they were")
+	d.log.Info("VFs that `sluice qualify` left are restored")
 }

@@ -182,7 +182,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	dog := &watchdog{ping: pingSystemd, most: looks(c.Sample)}
 	filters, err := journal.OpenFilters(filepath.Join(c.StateDir, "filters"), d.log)
 	if err != nil {
-		d.log.Error("filters of VMs that end while the daemon is stopped will stay", "error", err)
+		d.log.Error("filters of VMs that end while the daemon is stopped will remain", "error", err)
 	} else {
 		defer filters.Close()
 		core.Remember(filters)
@@ -202,7 +202,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	d.restoreReserved(ctx, c)
-	defer d.closeLimits()
+	defer d.reader.Close()
 	dog.call = d.runner.Call
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.rules(d.host.conf.Load()) })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
@@ -240,7 +240,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err := d.serve(ctx, server, dog); err != nil {
 		return err
 	}
-	d.log.Info("stopped; VFs stay where they are, and the next start goes on")
+	d.log.Info("stopped; VFs stay where they are, and the next start continues")
 	return nil
 }
 

@@ -79,7 +79,7 @@ func (s *scratch) check(ctx context.Context, pf, address string) (at netip.Addr,
 	if st.Mode != api.ModeEnforce {
 		return at, &api.Error{
 			Text:   "the daemon is in observe mode and moves no VF",
-			Remedy: "say mode: enforce and policy: none in a sluice.yaml that lists this PF, and reload: then it moves only what is pinned",
+			Remedy: "set mode: enforce and policy: none in a sluice.yaml that lists this PF, and reload: then it moves only what is pinned",
 		}
 	}
 	over, err := s.client.Overrides(ctx)
@@ -90,7 +90,7 @@ func (s *scratch) check(ctx context.Context, pf, address string) (at netip.Addr,
 		if over[i].Name == s.vm || over[i].Kind == api.VerbDrain {
 			return at, &api.Error{
 				Text:   fmt.Sprintf("there is an override of %s (%s)", s.vm, over[i].Kind),
-				Remedy: "take it back first: sluice unpin " + s.vm + ", or sluice drain --undo",
+				Remedy: "remove it first: sluice unpin " + s.vm + ", or sluice drain --undo",
 			}
 		}
 	}

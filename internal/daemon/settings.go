@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"time"
@@ -35,6 +36,16 @@ func load(path string) (*config.Config, error) {
 		Policies: placement.Params(), Rounds: placement.Rounds, Packets: placement.Packets,
 		Interval: placement.Interval, Allocators: bandwidth.Names(),
 	})
+}
+
+// openQuietly reads the config and opens the host, for a command that runs no daemon and logs nothing.
+func openQuietly(ctx context.Context, path string) (*config.Config, *host, error) {
+	c, err := load(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := openHost(ctx, c, slog.New(slog.DiscardHandler))
+	return c, h, err
 }
 
 // loopOptions returns the loop's options from the config.

@@ -3,7 +3,6 @@ package daemon
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,21 +48,8 @@ func TestSLAsOnALibvirt(t *testing.T) {
 	d := libvirttest.Start(t)
 	d.Create(t, libvirttest.VM{Name: "v1", Ports: 1, NICs: []string{libvirttest.NIC("52:54:00:00:01:01", "ua-net0", true)}})
 	d.Virsh(t, "resume", "v1")
-	program, err := exec.LookPath("sluiced")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "sld") // short: the length of a socket's path is limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s/state\napi: {socket: %s/s, group: \"\"}\nsample: 500ms\n", d.URI(), dir, dir) +
-		"vms: [{match: v1, guarantee: 1Gbit}]\nclasses: [{name: gold, receive: 5Gbit}]\n"
-	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out := d.Run(t, "bash", "-c", fmt.Sprintf(slas, filepath.Dir(program), dir, d.URI()))
+	bin, dir := onLibvirt(t, d, "vms: [{match: v1, guarantee: 1Gbit}]\nclasses: [{name: gold, receive: 5Gbit}]\n")
+	out := d.Run(t, "bash", "-c", fmt.Sprintf(slas, bin, dir, d.URI()))
 	for _, want := range []string{
 		"v1: guarantee 2Gbit, until 20",
 		`the SLA in its metadata cannot be read and is ignored: limit: "3" has no unit; write 3Mbit, 3Gbit or 3kpps`,

@@ -231,15 +231,7 @@ func virtualProblems(ctx context.Context, dir string,
 		return []model.Problem{{Text: err.Error()}}
 	}
 	for _, p := range store.State().Virtual {
-		within, cancel := context.WithTimeout(ctx, checkWithin)
-		problems, err := check(within, &p)
-		cancel()
-		if err != nil {
-			problems = append(problems, model.Problem{Subject: p.VMName, Text: "cannot check virtual PF " + p.Name + ": " + err.Error()})
-		}
-		out = append(out, problems...)
+		out = append(out, virtualpf.Check(ctx, &p, check)...)
 	}
 	return out
 }
-
-const checkWithin = 10 * time.Second

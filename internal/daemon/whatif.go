@@ -87,7 +87,7 @@ func runHumbly(cmd *exec.Cmd) error {
 			runtime.UnlockOSThread()
 			return
 		}
-		if err := lower(); err != nil {
+		if err := dropPrivileges(); err != nil {
 			done <- err
 			return
 		}
@@ -96,7 +96,7 @@ func runHumbly(cmd *exec.Cmd) error {
 	return <-done
 }
 
-func lower() error {
+func dropPrivileges() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	return errors.Join(

@@ -3,6 +3,7 @@
 package rtnl
 
 import (
+	"bytes"
 	"encoding/binary"
 	"iter"
 
@@ -86,10 +87,6 @@ func U64(b []byte) uint64 {
 
 // CString returns b up to its first NUL byte.
 func CString(b []byte) []byte {
-	for i, c := range b {
-		if c == 0 {
-			return b[:i]
-		}
-	}
-	return b
+	text, _, _ := bytes.Cut(b, []byte{0})
+	return text
 }

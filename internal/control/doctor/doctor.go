@@ -10,6 +10,15 @@ import (
 	"sluice/internal/model"
 )
 
+func problem(subject, text, remedy string) model.Problem {
+	return model.Problem{Subject: subject, Text: text, Remedy: remedy}
+}
+
+// info is a problem that needs no remedy unless somebody wants one.
+func info(subject, text, remedy string) model.Problem {
+	return model.Problem{Subject: subject, Text: text, Remedy: remedy, Info: true}
+}
+
 func hasVirtualPF(vm model.VM) bool {
 	return slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return n.VirtualPF != "" })
 }
@@ -21,7 +30,7 @@ func Examine(s *model.Snapshot) []model.Problem {
 	nets := Networks(s)
 	if len(nets) == 0 {
 		out = append(out, model.Problem{
-			Text:   "Sluice has no PF to share out",
+			Text:   "Sluice manages no PF",
 			Remedy: "list one under pfs: in sluice.yaml",
 			Info:   slices.ContainsFunc(s.VMs, hasVirtualPF), // Sluice may serve virtual PFs only
 		})
@@ -62,45 +71,33 @@ func sameMACs(s *model.Snapshot) []model.Problem {
 				continue
 			}
 			o := same[(i+1)%len(same)]
-			out = append(out, model.Problem{
-				Subject: p.vm.Name,
-				Text: fmt.Sprintf("its NIC %s has MAC %s, which NIC %s of %s has too: neither can have a VF", p.nic.Alias, p.nic.MAC, o.nic.Alias,
-					o.vm.Name),
-				Remedy: "give one of them another MAC: virsh edit " + p.vm.Name,
-			})
+			text := fmt.Sprintf("its NIC %s has MAC %s, which NIC %s of %s has too: neither can have a VF", p.nic.Alias, p.nic.MAC,
+				o.nic.Alias, o.vm.Name)
+			out = append(out, problem(p.vm.Name, text, "give one of them another MAC: virsh edit "+p.vm.Name))
 		}
 	}
-	slices.SortFunc(out, bySubject)
+	slices.SortFunc(out, func(a, b model.Problem) int { return cmp.Compare(a.Subject, b.Subject) })
 	return out
 }
 
 // pfAdvice lists what a PF or its driver lacks.
-func pfAdvice(pf *model.PF) []model.Problem {
-	say := func(text, remedy string) model.Problem {
-		return model.Problem{Subject: pf.Name, Text: text, Remedy: remedy}
-	}
+func pfAdvice(pf *model.PF) (out []model.Problem) {
 	if !pf.Managed {
 		if pf.NumVFs == 0 {
 			return nil
 		}
-		p := say("its VFs are not in Sluice's pool", "list it under pfs: in sluice.yaml if they should be")
-		p.Info = true
-		return []model.Problem{p}
+		return []model.Problem{info(pf.Name, "its VFs are not in Sluice's pool", "list it under pfs: in sluice.yaml if they should be")}
 	}
-	var out []model.Problem
 	if pf.Caps.VFCounters != model.Yes {
-		p := say("its driver "+pf.Driver+" does not count per VF",
-			"run qemu-guest-agent in each guest that may have one of its VFs, else its load is not known for long; where all run it, there is nothing to do")
-		p.Info = true
-		out = append(out, p)
+		out = append(out, info(pf.Name, "its driver "+pf.Driver+" does not count per VF", "run qemu-guest-agent in each guest that may have "+
+			"one of its VFs, else its load soon becomes unknown; if all run it, there is nothing to do"))
 	}
 	if n := notInPool(pf); n > 0 {
-		p := say(fmt.Sprintf("%d of its VFs are left to others", n), "list them under vfs: in sluice.yaml if Sluice should give them")
-		p.Info = true
-		out = append(out, p)
+		out = append(out, info(pf.Name, fmt.Sprintf("%d of its VFs are not in Sluice's pool", n),
+			"list them under vfs: in sluice.yaml if Sluice should assign them"))
 	}
 	if why := foreign(pf); why != "" {
-		out = append(out, say("VFs that Sluice leaves alone: "+why,
+		out = append(out, problem(pf.Name, "VFs that Sluice leaves alone: "+why,
 			"give them back to the pool: detach them, take their interface down, or list them under pfs: in sluice.yaml"))
 	}
 	return out
@@ -128,35 +125,30 @@ func foreign(pf *model.PF) string {
 }
 
 // vmAdvice lists why a VM cannot be given a VF.
-func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) []model.Problem {
-	say := func(text, remedy string) model.Problem {
-		return model.Problem{Subject: vm.Name, Text: text, Remedy: remedy}
-	}
+func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) (out []model.Problem) {
 	if vm.State == model.VMStopped {
 		return nil
 	}
-	var out []model.Problem
 	if text, remedy := stateAdvice(vm); text != "" {
-		out = append(out, say(text, remedy))
+		out = append(out, problem(vm.Name, text, remedy))
 	}
 	if len(vm.NICs) == 0 {
-		return append(out, say("it has no virtio NIC to fall back to", "add <interface> with <model type='virtio'/> on the PF's bridge"))
+		return append(out, problem(vm.Name, "it has no virtio NIC to fall back to",
+			"add <interface> with <model type='virtio'/> on the PF's bridge"))
 	}
 	if holdsForeign(s, vm) {
-		out = append(out, say("it has a VF that Sluice did not attach, so Sluice leaves it alone", "detach that VF if Sluice should decide"))
+		out = append(out, problem(vm.Name, "it has a VF that Sluice did not attach, so Sluice leaves it alone",
+			"detach that VF if Sluice should decide"))
 	}
 	served := false
 	for k := range vm.NICs {
 		if nic := &vm.NICs[k]; nets[nic.Network] {
 			served = true
-			for _, a := range nicAdvice(vm, nic) {
-				out = append(out, say(a[0], a[1]))
-			}
-			out = nicTroubles(out, vm, nic, nets)
+			out = nicTroubles(nicAdvice(out, vm, nic), vm, nic, nets)
 		}
 	}
 	if !served && len(nets) > 0 {
-		out = append(out, say("none of its NICs is in the network of a PF of Sluice's pool", "put its tap into the PF's bridge"))
+		out = append(out, problem(vm.Name, "none of its NICs is in the network of a PF of Sluice's pool", "add its tap to the PF's bridge"))
 	}
 	return out
 }
@@ -198,32 +190,24 @@ func stateAdvice(vm *model.VM) (text, remedy string) {
 	return "", ""
 }
 
-// nicAdvice returns pairs of text and remedy about a NIC in the network of one of our PFs.
-func nicAdvice(vm *model.VM, nic *model.NIC) [][2]string {
-	var out [][2]string
+// nicAdvice appends what a NIC in the network of one of our PFs lacks.
+func nicAdvice(out []model.Problem, vm *model.VM, nic *model.NIC) []model.Problem {
 	if nic.Failover == model.FailoverNone && nic.VirtualPF == "" {
-		out = append(out, [2]string{
-			"NIC " + nic.Alias + " has no failover: the guest would not take a VF as its second path",
-			"`sluice prepare " + vm.Name + "`" + thenRestart + "; or set up a bond in the guest and say failover: bond in sluice.yaml",
-		})
+		out = append(out, problem(vm.Name, "NIC "+nic.Alias+" has no failover: the guest would not take a VF as its second path",
+			"`sluice prepare "+vm.Name+"`"+thenRestart+"; or set up a bond in the guest and set failover: bond in sluice.yaml"))
 	}
 	if nic.VF != model.NoVF && nic.VFPath.Source == model.SourceAgent && nic.VFPath.Note != "" {
-		out = append(out, [2]string{
-			"its load on VF " + nic.VF.String() + " is not proved: " + nic.VFPath.Note,
-			"look at the guest and its qemu-guest-agent; what was last seen counts for a while, then the VM ranks as idle until it moves packets on virtio",
-		})
+		out = append(out, problem(vm.Name, "its load on VF "+nic.VF.String()+" is not confirmed: "+nic.VFPath.Note,
+			"check the guest and its qemu-guest-agent; the last known load counts for a while, "+
+				"then the VM ranks as idle until it moves packets on virtio"))
 	}
 	if nic.LinkUp == model.No {
-		out = append(out, [2]string{
-			"tap " + nic.Tap + " of NIC " + nic.Alias + " is down or in no bridge that is up: the virtio path carries nothing",
-			"ip link set " + nic.Tap + " up, and check its bridge",
-		})
+		out = append(out, problem(vm.Name,
+			"tap "+nic.Tap+" of NIC "+nic.Alias+" is down or in no bridge that is up: the virtio path carries nothing", "ip link set "+nic.Tap+" up, and check its bridge"))
 	}
 	if nic.LinkUp == model.Unknown && nic.VirtualPF == "" { // a function may be on a vDPA device
-		out = append(out, [2]string{
-			"NIC " + nic.Alias + " has no tap that the host shows, so its load and its link are not known",
-			"use <interface type='bridge'> or 'network' in the host's network namespace",
-		})
+		out = append(out, problem(vm.Name, "NIC "+nic.Alias+" has no tap on the host, so its load and its link are unknown",
+			"use <interface type='bridge'> or 'network' in the host's network namespace"))
 	}
 	return out
 }
@@ -249,5 +233,3 @@ func unique(in []model.Problem) []model.Problem {
 		return again
 	})
 }
-
-func bySubject(a, b model.Problem) int { return cmp.Compare(a.Subject, b.Subject) }

@@ -6,8 +6,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Troubles lists the misconfigurations that a Snapshot itself shows. They are part of its Problems, beside what could not be
-// read.
+// Troubles lists the misconfigurations that a Snapshot itself shows. They are part of its Problems, together with what could
+// not be read.
 func Troubles(s *model.Snapshot) []model.Problem {
 	var out []model.Problem
 	for i := range s.PFs {
@@ -30,19 +30,15 @@ func pfTroubles(pf *model.PF) []model.Problem {
 	}
 	var out []model.Problem
 	if pf.NumVFs == 0 {
-		out = append(out, model.Problem{
-			Subject: pf.Name, Text: "it has no VFs",
-			Remedy: fmt.Sprintf("echo N > /sys/class/net/%s/device/sriov_numvfs, with N up to %d", pf.Name, pf.TotalVFs),
-		})
+		out = append(out, problem(pf.Name, "it has no VFs",
+			fmt.Sprintf("echo N > /sys/class/net/%s/device/sriov_numvfs, with N up to %d", pf.Name, pf.TotalVFs)))
 	}
 	if !pf.LinkUp {
-		out = append(out, model.Problem{
-			Subject: pf.Name, Text: "its link is down: no VF of it carries anything",
-			Remedy: "ip link set " + pf.Name + " up, and check the cable and the switch",
-		})
+		out = append(out, problem(pf.Name, "its link is down: none of its VFs carries traffic",
+			"ip link set "+pf.Name+" up, and check the cable and the switch"))
 	}
 	if pf.Uplink.Why != "" {
-		out = append(out, model.Problem{Subject: pf.Name, Text: "no VM can use its VFs: " + pf.Uplink.Why, Remedy: pf.Uplink.Remedy})
+		out = append(out, problem(pf.Name, "no VM can use its VFs: "+pf.Uplink.Why, pf.Uplink.Remedy))
 	}
 	return out
 }
@@ -54,15 +50,11 @@ func nicTroubles(out []model.Problem, vm *model.VM, nic *model.NIC, nets map[str
 	}
 	switch {
 	case nic.VF != model.NoVF && nic.VFPath.Source == model.SourceNone && nic.VFPath.Note != "":
-		out = append(out, model.Problem{
-			Subject: vm.Name, Text: "its load on VF " + nic.VF.String() + " cannot be told for long: " + nic.VFPath.Note,
-			Remedy: "run qemu-guest-agent in the guest, with a channel org.qemu.guest_agent.0 in the domain",
-		})
+		out = append(out, problem(vm.Name, "its load on VF "+nic.VF.String()+" will soon be unknown: "+nic.VFPath.Note,
+			"run qemu-guest-agent in the guest, with a channel org.qemu.guest_agent.0 in the domain"))
 	case nic.VF == model.NoVF && nic.Failover != model.FailoverNone && nic.FreePort == model.No:
-		out = append(out, model.Problem{
-			Subject: vm.Name, Text: "it has no free PCIe root port, so no VF can be plugged",
-			Remedy: "`sluice prepare " + vm.Name + "`" + thenRestart,
-		})
+		out = append(out, problem(vm.Name, "it has no free PCIe root port, so no VF can be plugged",
+			"`sluice prepare "+vm.Name+"`"+thenRestart))
 	}
 	return out
 }

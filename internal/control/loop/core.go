@@ -24,7 +24,7 @@ type Core struct {
 	target   *model.Target
 	plugs    Plugs // what must be in place before a plug; nil: nothing
 	findings []model.Finding
-	checker  plan.Checker
+	checker  *plan.Checker
 
 	exec    *executor.Executor
 	waiting []model.Move      // planned, not begun: the VF is not free, or the limit of parallel moves is reached
@@ -51,6 +51,7 @@ func NewCore(rules model.Rules, opts Options, journal executor.Journal, unfinish
 	return &Core{
 		opts: opts, decider: d, rules: rules, resume: unfinished,
 		exec:    executor.New(opts.executor(), journal),
+		checker: plan.NewChecker(),
 		repairs: repairs{tries: map[repairKey]repairTries{}},
 		unseen:  unseen{moves: map[model.VMID][]endedMove{}, freed: map[model.VFID]time.Time{}},
 		fails:   map[model.NICID]failure{}, badVFs: map[model.VFID]time.Time{}, idle: map[model.NICID]time.Time{},
@@ -276,7 +277,7 @@ func (c *Core) worked(m model.Move, d *endedMove) {
 }
 
 var (
-	errUnwanted = errors.New("it is to have no VF any more")
+	errUnwanted = errors.New("the VM may have no VF any more")
 	errInTheWay = errors.New("another NIC of the VM must leave a VF without link first")
 )
 

@@ -20,7 +20,7 @@ func (c *Core) Incoming(vm model.Subject, nics []model.NIC, kept map[model.VFID]
 	case c.rules.Drain:
 		return nil, errors.New("all VFs are being given up here (`sluice drain`)")
 	case c.snap == nil || c.target == nil:
-		return nil, errors.New("sluiced has not looked at this host yet")
+		return nil, errors.New("sluiced has not observed this host yet")
 	}
 	steps, err := plan.ForIncoming(c.snap, vm, nics, kept, c.expected, c.opts.Timeouts)
 	for i := range steps {

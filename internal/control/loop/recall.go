@@ -51,15 +51,15 @@ func (c *Core) Recall(m *Memory) error {
 func (m *Memory) check() error {
 	for vm, k := range m.Costs {
 		if !k.possible() {
-			return fmt.Errorf("costs of VM %q: want counts and times, none negative", vm)
+			return fmt.Errorf("costs of VM %q: counts and times must not be negative", vm)
 		}
 	}
 	if !m.Sum.possible() {
-		return errors.New("costs of all VMs: want counts and times, none negative")
+		return errors.New("costs of all VMs: counts and times must not be negative")
 	}
 	for nic, f := range m.Fails {
 		if f.Count < 0 {
-			return fmt.Errorf("failures of NIC %q: want a count, not negative", nic)
+			return fmt.Errorf("failures of NIC %q: the count must not be negative", nic)
 		}
 	}
 	return nil

@@ -60,15 +60,6 @@ func CutsOff(code string) bool {
 // Repair. The Checker keeps state from earlier Snapshots.
 func (c *Checker) Check(snap *model.Snapshot, busy Busy, to Timeouts) []model.Finding {
 	c.snap, c.busy, c.to, c.out = snap, busy, to, nil
-	if c.macs == nil {
-		c.macs, c.selfOf, c.ours = map[model.MAC]model.VFID{}, map[string]*marked{}, map[string][]model.MAC{}
-	}
-	if c.held == nil {
-		c.held = map[model.VFID]bool{}
-	}
-	if c.routed == nil {
-		c.routed = map[address]time.Time{}
-	}
 	clear(c.macs)
 	c.sweep()
 	c.twice.look(snap)
@@ -154,42 +145,32 @@ type Checker struct {
 	expect map[string]bool // PFs whose VFs are about to be used
 }
 
-// Used records a VF that a Move has set up, or may have set up: its VM may be gone before any Snapshot shows it there.
-func (c *Checker) Used(id model.VFID) {
-	if c.held == nil {
-		c.held = map[model.VFID]bool{}
+// NewChecker returns a Checker that has seen no Snapshot yet.
+func NewChecker() *Checker {
+	return &Checker{
+		macs: map[model.MAC]model.VFID{}, selfOf: map[string]*marked{}, held: map[model.VFID]bool{}, ours: map[string][]model.MAC{},
+		added: map[model.Filter]bool{}, routed: map[address]time.Time{}, expect: map[string]bool{},
 	}
-	c.held[id] = true
 }
+
+// Used records a VF that a Move has set up, or may have set up: its VM may be gone before any Snapshot shows it there.
+func (c *Checker) Used(id model.VFID) { c.held[id] = true }
 
 // Routed records that, up to a time, the switch may have been told to send a MAC to a VF: its VM may be gone before any Snapshot
 // shows it with a VF.
 func (c *Checker) Routed(network string, mac model.MAC, until time.Time) {
-	if c.routed == nil {
-		c.routed = map[address]time.Time{}
-	}
 	c.routed[address{network, mac}] = until
 }
 
 // Added records a PF's filter that Sluice added, in this run or an earlier one.
-func (c *Checker) Added(f model.Filter) {
-	if c.added == nil {
-		c.added = map[model.Filter]bool{}
-	}
-	c.added[f] = true
-}
+func (c *Checker) Added(f model.Filter) { c.added[f] = true }
 
 // Removed records that a filter no longer exists.
 func (c *Checker) Removed(f model.Filter) { delete(c.added, f) }
 
 // Expect tells the next Check that a PF's VFs are about to be used though none is yet: VMs on virtio need the PF's filters by
 // then.
-func (c *Checker) Expect(pf string) {
-	if c.expect == nil {
-		c.expect = map[string]bool{}
-	}
-	c.expect[pf] = true
-}
+func (c *Checker) Expect(pf string) { c.expect[pf] = true }
 
 func (c *Checker) add(code, subject, text string, repair ...model.Step) {
 	for i := range repair {

@@ -54,7 +54,7 @@ func (c *Checker) lost(pf *model.PF) {
 	for i, mac := range pf.SelfFDB {
 		if !c.self.is(i) && (c.added[model.Filter{PF: pf.Name, MAC: mac}] || slices.Contains(c.ours[pf.Name], mac)) {
 			c.self.mark(mac)
-			c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s, whose VM has gone", mac),
+			c.add(FindStaleSelf, "PF "+pf.Name, fmt.Sprintf("filters for %s, whose VM is gone", mac),
 				model.Step{
 					Kind: model.StepDelSelf, Subject: model.Subject{PF: pf.Name},
 					Path: model.PathStep{MAC: mac, Network: pf.Network, PF: pf.Name},
@@ -89,7 +89,8 @@ func (c *Checker) filter(pf *model.PF, vm *model.VM, n *model.NIC, have, inUse, 
 			c.nicStep(vm, n, model.StepFollowGuest))
 	case n.VirtualPF != "" && n.Carrier == model.No: // nothing can reach it yet
 	case !onVF && !have && inUse && !room:
-		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s: all %d filters that its driver takes are in use; a VF would help, or fewer VMs on its network", pf.Name, pf.SelfSlots))
+		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s: all %d filters that its driver "+
+			"supports are in use; a VF would help, or fewer VMs on its network", pf.Name, pf.SelfSlots))
 	case !onVF && !have && inUse:
 		c.add(FindNoSelf, "VM "+vm.Name, fmt.Sprintf("is on virtio and cannot be reached from VFs of %s, which does not filter for %s", pf.Name,
 			n.MAC), step(model.StepAddSelf))

@@ -92,7 +92,8 @@ func (c *Checker) foreign(pf *model.PF, vf *model.VF) {
 	for i := range vm.NICs {
 		if n := &vm.NICs[i]; n.MAC == vf.MAC && n.Network == pf.Network {
 			c.add(FindForeignMAC, "VF "+vf.ID.String(), fmt.Sprintf(
-				"is not Sluice's (%s) but filters for %s, MAC %s: the NIC sends it that VM's frames; if nobody needs it so, `ip link set %s vf %d mac 00:00:00:00:00:00`",
+				"is not Sluice's (%s) but filters for %s, MAC %s: the NIC sends it that VM's frames; if nobody needs that, "+
+					"run `ip link set %s vf %d mac 00:00:00:00:00:00`",
 				vf.OwnerWhy, vm.Name, vf.MAC, vf.ID.PF, vf.ID.Index))
 		}
 	}
@@ -118,7 +119,8 @@ func (c *Checker) owner(mac model.MAC) (*model.VM, *model.NIC) {
 func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	if other := c.twice.other(vm, n); other != "" {
 		// What is right for one VM is wrong for the other: repairs would undo each other.
-		c.add(FindDuplicateMAC, "VM "+vm.Name, fmt.Sprintf("has MAC %s on %s, which %s has too: frames for it reach either, and neither is given a VF; give one of them another MAC and restart it", n.MAC, n.Network, other))
+		c.add(FindDuplicateMAC, "VM "+vm.Name, fmt.Sprintf("has MAC %s on %s, which %s has too: frames for it reach either of them, and "+
+			"neither gets a VF; give one of them another MAC and restart it", n.MAC, n.Network, other))
 		return
 	}
 	if n.VF == model.NoVF && !n.DualPath && n.Route == "" {
@@ -150,12 +152,13 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	}
 	c.idle(vm, n, vf)
 	if n.Route == "" && vf.InGuest == model.Yes && !n.DualPath && c.snap.FindPF(n.VF.PF).Uplink.Switch == n.Network && n.Network != "" {
-		c.add(FindRouteUnset, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s is not told to send %s there: it has come from another host, say", n.VF, n.Network, n.MAC),
+		c.add(FindRouteUnset, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s has no entry that sends %s there; the VM may have come "+
+			"from another host", n.VF, n.Network, n.MAC),
 			step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
 	if n.Route == n.Tap && n.Tap != "" && vf.InGuest == model.Yes && !n.DualPath {
-		c.add(FindRouteAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s sends %s to its virtio NIC, which is deaf meanwhile", n.VF,
-			n.Network, n.MAC),
+		c.add(FindRouteAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s sends %s to its virtio NIC, on which the guest does not "+
+			"listen", n.VF, n.Network, n.MAC),
 			step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
 }

@@ -20,10 +20,10 @@ func (c *Checker) dualPath(m *model.DualPath) {
 		repair.Path.PF, repair.Path.Uplink = "", "" // it has another tap now; where its frames are sent is checked separately
 	}
 	if m.Detached == model.Yes {
-		c.add(FindStaleDualPath, "tap "+m.Tap, fmt.Sprintf("has gone, but the dual path of %s to %s is still listed", m.MAC, m.PF), repair)
+		c.add(FindStaleDualPath, "tap "+m.Tap, fmt.Sprintf("is gone, but the dual path of %s to %s is still listed", m.MAC, m.PF), repair)
 		return
 	}
-	c.add(FindLostDualPath, "tap "+m.Tap, fmt.Sprintf("gets the frames for %s, and so does %s, and no VM has that tap and MAC", m.MAC, m.PF),
+	c.add(FindLostDualPath, "tap "+m.Tap, fmt.Sprintf("gets the frames for %s, and so does %s, but no VM has that tap and MAC", m.MAC, m.PF),
 		repair)
 }
 
@@ -31,21 +31,22 @@ func (c *Checker) dualPath(m *model.DualPath) {
 func (c *Checker) limited(l *model.TapLimit) {
 	repair := model.Step{Kind: model.StepClearTap, Subject: model.Subject{Tap: l.Tap}, Path: model.PathStep{Tap: l.Tap}}
 	if l.Detached == model.Yes {
-		c.add(FindStaleLimit, "tap "+l.Tap, "has gone, or somebody has taken Sluice's programs off it, but its limits are still listed", repair)
+		c.add(FindStaleLimit, "tap "+l.Tap, "is gone, or somebody has removed Sluice's programs from it, but its limits are still listed", repair)
 		return
 	}
-	c.add(FindLostLimit, "tap "+l.Tap, "is limited by Sluice, and no VM has it", repair)
+	c.add(FindLostLimit, "tap "+l.Tap, "is limited by Sluice, but belongs to no VM", repair)
 }
 
 // port reports ports of the embedded switch that belong to no virtual PF. A port whose tap exists stays: removing its policy
 // would open it.
 func (c *Checker) port(l *model.TapLimit) {
 	if l.Detached != model.Yes {
-		c.add(FindLostPort, "tap "+l.Tap, "is held to the policy of a virtual VF, and no virtual PF has it: it is cleared up when the tap goes")
+		c.add(FindLostPort, "tap "+l.Tap, "is bound to the policy of a virtual VF, but belongs to no virtual PF: the policy is removed when the "+
+			"tap goes")
 		return
 	}
 	repair := model.Step{Kind: model.StepClearPort, Subject: model.Subject{Tap: l.Tap}, Path: model.PathStep{Tap: l.Tap}}
-	c.add(FindStalePort, "tap "+l.Tap, "has gone, but the policy of a virtual VF on it is still listed", repair)
+	c.add(FindStalePort, "tap "+l.Tap, "is gone, but the policy of a virtual VF on it is still listed", repair)
 }
 
 // address is the key of a switch's lookup.

@@ -47,9 +47,9 @@ var (
 		model.StepAnnounce,
 	}
 	// Before the VF is in the VM, and once it is out, the guest need not cooperate.
-	backOutHost = backOut[indexOf(backOut, model.StepClearVF):]
+	backOutHost = backOut[slices.Index(backOut, model.StepClearVF):]
 	// A guest that keeps its VF may not use it: the loop takes VFs away from just such guests.
-	unplugUndo = backOut[indexOf(backOut, model.StepFollowGuest):]
+	unplugUndo = backOut[slices.Index(backOut, model.StepFollowGuest):]
 	// What remains to be done when the VM is gone.
 	cleanup = []model.StepKind{model.StepClearVF, model.StepDelSelf, model.StepCloseDualPath}
 )
@@ -196,21 +196,7 @@ func Undo(m model.Move, failed int, gone bool, to Timeouts) []model.Step {
 
 // before reports whether the i-th Step comes before the first of kind k.
 func before(steps []model.Step, i int, k model.StepKind) bool {
-	for _, s := range steps[:i+1] {
-		if s.Kind == k {
-			return false
-		}
-	}
-	return true
-}
-
-func indexOf(order []model.StepKind, k model.StepKind) int {
-	for i := range order {
-		if order[i] == k {
-			return i
-		}
-	}
-	return len(order)
+	return !slices.ContainsFunc(steps[:i+1], func(s model.Step) bool { return s.Kind == k })
 }
 
 // Resume rebuilds a Move that an earlier run left unfinished from the current state: an unplug is finished, a plug whose VF is in

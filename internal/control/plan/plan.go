@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/model"
@@ -79,10 +80,19 @@ func assignmentsOf(all []model.Assignment, id model.VMID) (own, rest []model.Ass
 }
 
 func assignmentOf(own []model.Assignment, alias string) *model.Assignment {
-	for i := range own {
-		if own[i].NIC == alias {
-			return &own[i]
-		}
+	i := slices.IndexFunc(own, func(a model.Assignment) bool { return a.NIC == alias })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &own[i]
+}
+
+// rateOf returns the rate limit of an Assignment's VF in the Target, in bits/s; 0: none.
+func rateOf(t *model.Target, a *model.Assignment) uint64 {
+	key := model.LimitKey{VM: a.VM, NIC: a.NIC, Path: model.PathVF, Dir: model.Tx}
+	i, ok := slices.BinarySearchFunc(t.Limits, key, func(l model.Limit, k model.LimitKey) int { return model.CompareKeys(l.LimitKey, k) })
+	if !ok {
+		return 0
+	}
+	return t.Limits[i].Bits
 }

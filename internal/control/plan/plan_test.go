@@ -341,7 +341,7 @@ func TestCheck(t *testing.T) {
 		s := world()
 		c.spoil(s)
 		var got []string
-		for _, f := range new(Checker).Check(s, nobody{}, DefaultTimeouts) {
+		for _, f := range NewChecker().Check(s, nobody{}, DefaultTimeouts) {
 			got = append(got, strings.TrimSpace(f.Code+" "+f.Subject+": "+kinds(f.Repair)))
 		}
 		if d := cmp.Diff(c.want, strings.Join(got, " | ")); d != "" {
@@ -363,7 +363,7 @@ func TestBondedPF(t *testing.T) {
 	} {
 		s := bonded()
 		spoil(s)
-		found := new(Checker).Check(s, nobody{}, DefaultTimeouts)
+		found := NewChecker().Check(s, nobody{}, DefaultTimeouts)
 		at := slices.IndexFunc(found, func(f model.Finding) bool { return f.Code == code })
 		if at < 0 {
 			t.Errorf("%s: found only %+v", code, found)
@@ -389,7 +389,7 @@ func TestStaleMirrorKeepsTheEntryOfItsVM(t *testing.T) {
 	for mac, want := range map[model.MAC]string{macB: "", {2, 9}: "pf0"} {
 		s := world()
 		s.DualPaths = []model.DualPath{{Tap: "tapz", MAC: mac, PF: "pf0", Detached: model.Yes}}
-		found := new(Checker).Check(s, nobody{}, DefaultTimeouts)
+		found := NewChecker().Check(s, nobody{}, DefaultTimeouts)
 		if len(found) != 1 || len(found[0].Repair) != 1 || found[0].Repair[0].Path.PF != want {
 			t.Errorf("MAC %s: %+v, want a step whose PF is %q", mac, found, want)
 		}
@@ -401,7 +401,7 @@ func TestCheckBesideANICUnderWay(t *testing.T) {
 	for nic, want := range map[string]int{"ua-0": 0, "ua-1": 1} {
 		s := world()
 		s.VMs[0].NICs[0].Route = "tapa"
-		got := new(Checker).Check(s, onlyNIC{model.NICID{VM: "a", NIC: nic}}, DefaultTimeouts)
+		got := NewChecker().Check(s, onlyNIC{model.NICID{VM: "a", NIC: nic}}, DefaultTimeouts)
 		if len(got) != want {
 			t.Errorf("%s is under way: findings %+v, want %d", nic, got, want)
 		}
@@ -415,7 +415,7 @@ func TestCheckBesideANICUnderWay(t *testing.T) {
 
 // Leftovers of a VM that ends by itself are repaired at once; what was there before Sluice is left alone unless a user asks.
 func TestCheckFindsWhatAVMLeavesBehind(t *testing.T) {
-	var c Checker
+	c := NewChecker()
 	c.Check(world(), nobody{}, DefaultTimeouts)
 	s := world()
 	s.VMs = nil
@@ -442,7 +442,7 @@ func TestCheckFindsWhatAVMLeavesBehind(t *testing.T) {
 // The bridge entry of a holder that ends is removed at once, even if the bridge state in the Snapshots is older than the VM's
 // end; later entries for its MAC are not taken for Sluice's.
 func TestCheckFindsTheEntryOfAHolderThatEnds(t *testing.T) {
-	var c Checker
+	c := NewChecker()
 	at := func(sec int, pinned, late bool) (found []string) {
 		s := world()
 		s.Time = s.Time.Add(time.Duration(sec) * time.Second)
@@ -512,7 +512,7 @@ func TestSeveralNICs(t *testing.T) {
 
 // PFs and VFs come and go under new names; the state about them is bounded by those that exist.
 func TestCheckerForgetsWhatIsNotThere(t *testing.T) {
-	var c Checker
+	c := NewChecker()
 	for i := range 500 {
 		s := world()
 		name := fmt.Sprintf("pf%d", i)
@@ -536,7 +536,7 @@ func TestCheckSparesUnreadVMs(t *testing.T) {
 		s.Unread, s.DualPaths = unread, []model.DualPath{mirror}
 		s.PFs[0].SelfFDB = append(s.PFs[0].SelfFDB, mirror.MAC)
 		s.VMs[1].NICs[0].Route = "pf0" // it is on virtio
-		var c Checker
+		c := NewChecker()
 		c.Added(model.Filter{PF: "pf0", MAC: mirror.MAC})
 		var repaired []string
 		for _, f := range c.Check(s, nobody{}, DefaultTimeouts) {
@@ -560,7 +560,7 @@ func TestRepresentorsNeedNoFilters(t *testing.T) {
 	pf.SelfFDB = nil
 	pf.VFs[0].Port, pf.VFs[1].Port = "rep0", "rep1"
 	s.VMs[0].NICs[0].Route = "rep0"
-	if found := new(Checker).Check(s, nobody{}, DefaultTimeouts); len(found) > 0 {
+	if found := NewChecker().Check(s, nobody{}, DefaultTimeouts); len(found) > 0 {
 		t.Errorf("found wrong: %+v", found)
 	}
 	for _, m := range Diff(s, target(s, model.Assignment{VM: "b", NIC: "ua-0", VF: vf0}), nobody{}, DefaultTimeouts) {
@@ -581,7 +581,7 @@ func TestRepresentorsNeedNoFilters(t *testing.T) {
 		}
 	}
 	s.VMs[1].NICs[0].Route = "rep1" // b is on virtio
-	if found := new(Checker).Check(s, nobody{}, DefaultTimeouts); len(found) != 1 || found[0].Code != FindRouteAtPF {
+	if found := NewChecker().Check(s, nobody{}, DefaultTimeouts); len(found) != 1 || found[0].Code != FindRouteAtPF {
 		t.Errorf("frames at a representor: found %+v", found)
 	}
 }

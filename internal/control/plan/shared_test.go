@@ -8,7 +8,7 @@ import (
 
 // A Checker that is reused notices VMs that come, go and change their MACs.
 func TestSharedMACsOverTime(t *testing.T) {
-	var c Checker
+	c := NewChecker()
 	count := func(s *model.Snapshot) (n int) {
 		for _, f := range c.Check(s, nobody{}, DefaultTimeouts) {
 			if f.Code == FindDuplicateMAC {

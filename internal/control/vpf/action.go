@@ -40,36 +40,36 @@ type Action struct {
 func (a *Action) Allows(w *World) error {
 	vm := w.FindVM(a.VM)
 	if vm == nil || vm.Run != a.Run {
-		return fmt.Errorf("the VM ended meanwhile: %w", model.ErrGone)
+		return fmt.Errorf("the VM has ended: %w", model.ErrGone)
 	}
 	n := vm.FindNIC(a.Alias)
 	if n == nil || n.Tap != a.Port.Tap {
-		return fmt.Errorf("the NIC is another one now: %w", model.ErrGone)
+		return fmt.Errorf("the NIC has been replaced: %w", model.ErrGone)
 	}
 	for i := range w.Ports {
 		if Holds(&a.Port, &w.Ports[i]) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the policy does not stand any more: %w", model.ErrGone)
+	return fmt.Errorf("the policy is no longer in force: %w", model.ErrGone)
 }
 
 func (a *Action) String() string {
 	switch a.Kind {
 	case Forget:
-		return fmt.Sprintf("take back what the guest of VM %s was granted: %s", a.VM, a.Why)
+		return fmt.Sprintf("revoke the grants of the guest of VM %s: %s", a.VM, a.Why)
 	case LinkDown:
-		return fmt.Sprintf("take the carrier of %s of VM %s away: %s", a.Alias, a.VM, a.Why)
+		return fmt.Sprintf("take away the carrier of %s of VM %s: %s", a.Alias, a.VM, a.Why)
 	case SetPort:
 		return fmt.Sprintf("set the policy of %s of VM %s on tap %s", a.Alias, a.VM, a.Port.Tap)
 	case LinkUp:
 		return fmt.Sprintf("give %s of VM %s a carrier", a.Alias, a.VM)
 	case MakeDevice:
-		return fmt.Sprintf("make vDPA device %s with MAC %s", a.Device.Name, a.Device.MAC)
+		return fmt.Sprintf("create vDPA device %s with MAC %s", a.Device.Name, a.Device.MAC)
 	case DropDevice:
 		return fmt.Sprintf("remove vDPA device %s: %s", a.Device.Name, a.Why)
 	}
-	return fmt.Sprintf("clear up the port of tap %s: %s", a.Tap, a.Why)
+	return fmt.Sprintf("clean up the port of tap %s: %s", a.Tap, a.Why)
 }
 
 // Useless reports whether a port that is about to be removed is in use again.

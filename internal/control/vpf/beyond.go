@@ -22,8 +22,8 @@ func Beyond(v *model.VirtualVF, g *model.GuestPolicy) string {
 		return err.Error()
 	}
 	have, most := v.Grant.Port.SLA.Limit, now.Port.SLA.Limit
-	if tighter(have, most) != have {
-		return fmt.Sprintf("its limit is %s, and now is to be %s at most", orUnlimited(have), most)
+	if Tighter(have, most) != have {
+		return fmt.Sprintf("its limit is %s, but may now be at most %s", orUnlimited(have), most)
 	}
 	return ""
 }

@@ -38,30 +38,30 @@ func CheckPort(p *model.PortPolicy) error {
 		return err
 	}
 	if len(p.Addresses) > model.MaxPortAddresses {
-		return fmt.Errorf("%d addresses are more than %d", len(p.Addresses), model.MaxPortAddresses)
+		return fmt.Errorf("%d addresses are more than the maximum of %d", len(p.Addresses), model.MaxPortAddresses)
 	}
 	for _, a := range p.Addresses {
 		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" || a.Is4In6() ||
 			a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
-			return fmt.Errorf("%s is no address that a host sends from", a)
+			return fmt.Errorf("%s is not an address that a host sends from", a)
 		}
 	}
 	if p.Link != model.LinkAuto && p.Link != model.LinkUp && p.Link != model.LinkDown {
-		return fmt.Errorf("link is auto, up or down, not %q", model.Shorten(string(p.Link)))
+		return fmt.Errorf("link must be auto, up or down, not %q", model.Shorten(string(p.Link)))
 	}
 	return checkSLA(&p.SLA)
 }
 
 func checkMACs(list []model.MAC) error {
 	if len(list) > model.MaxPortMACs {
-		return fmt.Errorf("%d MACs are more than the %d that a VF may have beside its own", len(list), model.MaxPortMACs)
+		return fmt.Errorf("%d MACs are more than the %d that a VF may have besides its own", len(list), model.MaxPortMACs)
 	}
 	for i, m := range list {
 		if err := CheckMAC(m); err != nil {
 			return err
 		}
 		if slices.Contains(list[:i], m) {
-			return fmt.Errorf("MAC %s is there twice", m)
+			return fmt.Errorf("MAC %s is listed twice", m)
 		}
 	}
 	return nil
@@ -70,7 +70,7 @@ func checkMACs(list []model.MAC) error {
 // CheckMAC rejects a MAC that is not a unicast address.
 func CheckMAC(m model.MAC) error {
 	if m.IsZero() || m[0]&1 != 0 {
-		return fmt.Errorf("MAC %s is no address of one interface", m)
+		return fmt.Errorf("MAC %s is not a unicast address", m)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func checkVLANs(p *model.PortPolicy) error {
 	}
 	for _, r := range p.Trunk {
 		if r.First < 1 || r.Last > model.MaxVLAN || r.First > r.Last {
-			return fmt.Errorf("trunk %d-%d is not within 1-%d, the lower first", r.First, r.Last, model.MaxVLAN)
+			return fmt.Errorf("trunk %d-%d is not within 1-%d with the lower number first", r.First, r.Last, model.MaxVLAN)
 		}
 	}
 	return nil

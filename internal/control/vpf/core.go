@@ -59,7 +59,7 @@ func (c *Core) Tick(now time.Time, s *State, w *World) Result {
 	c.index()
 	for i := range w.VMs {
 		if s.Grants(w.VMs[i].ID) > 0 {
-			c.run(&w.VMs[i])
+			c.started(&w.VMs[i])
 		}
 	}
 	c.ended()
@@ -125,10 +125,10 @@ func (c *Core) do(a Action) {
 	c.out.Actions = append(c.out.Actions, a)
 }
 
-// run revokes what was granted to an earlier run of a VM.
-func (c *Core) run(vm *VM) {
-	if g := c.state.Guests[vm.ID]; vm.Run != "" && g.Run != "" && vm.Run != g.Run {
-		c.do(Action{Kind: Forget, VM: vm.ID, Run: g.Run, Why: "it was started anew"})
+// started revokes what was granted to an earlier run of a VM.
+func (c *Core) started(vm *VM) {
+	if c.restarted(vm) {
+		c.do(Action{Kind: Forget, VM: vm.ID, Run: c.state.Guests[vm.ID].Run, Why: "it was restarted"})
 	}
 }
 
@@ -138,14 +138,14 @@ func (c *Core) ended() {
 	for k := range c.state.Virtual {
 		vm := c.state.Virtual[k].VM
 		if vm != last && c.world.Gone(vm) && c.state.Grants(vm) > 0 {
-			c.do(Action{Kind: Forget, VM: vm, Run: c.state.Guests[vm].Run, Why: "it runs no more"})
+			c.do(Action{Kind: Forget, VM: vm, Run: c.state.Guests[vm].Run, Why: "it no longer runs"})
 		}
 		last = vm
 	}
 }
 
-// void reports whether the grants of a guest are no longer valid because they are about to be revoked.
-func (c *Core) void(vm *VM) bool {
+// restarted reports whether the grants of a guest belong to an earlier run of its VM: they are no longer valid.
+func (c *Core) restarted(vm *VM) bool {
 	g := c.state.Guests[vm.ID]
 	return vm.Run != "" && g.Run != "" && vm.Run != g.Run
 }
@@ -165,7 +165,7 @@ func (c *Core) unknown() {
 			}
 			names[n.VirtualPF] = true
 			if n.Carrier != model.No && n.Tap != "" { // libvirt cannot change the link of a vDPA device
-				c.do(Action{Kind: LinkDown, VM: vm.ID, Alias: n.Alias, Why: "no definition knows it"})
+				c.do(Action{Kind: LinkDown, VM: vm.ID, Alias: n.Alias, Why: "it belongs to no definition"})
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (c *Core) unknown() {
 func (c *Core) unknownPF(vm *VM, n *model.NIC) model.Problem {
 	if c.state.Find(vm.ID, n.VirtualPF) != nil {
 		return model.Problem{
-			Subject: vm.Name, Text: fmt.Sprintf("its NIC %s is no function of virtual PF %s as that is defined: it gets no carrier", n.Alias,
+			Subject: vm.Name, Text: fmt.Sprintf("its NIC %s is not a function of virtual PF %s as defined: it gets no carrier", n.Alias,
 				n.VirtualPF),
 			Remedy: fmt.Sprintf("shut the VM off, sluice vpf undefine %s %s, and define it again", vm.Name, n.VirtualPF),
 		}
@@ -189,7 +189,8 @@ func (c *Core) unknownPF(vm *VM, n *model.NIC) model.Problem {
 	}
 	return model.Problem{
 		Subject: vm.Name, Text: fmt.Sprintf("its virtual PF %s is not defined here: its functions get no carrier", n.VirtualPF),
-		Remedy: fmt.Sprintf("take it over, with the --model, --backend and --ari that it has: sluice vpf define %s --name %s --vfs %d --network %s; then, to take it out, shut the VM off and undefine it",
+		Remedy: fmt.Sprintf("to adopt it, define it with its --model, --backend and --ari: sluice vpf define %s --name %s --vfs %d --network "+
+			"%s; to remove it then, shut the VM off and undefine it",
 			vm.Name, n.VirtualPF, vfs, n.Network),
 	}
 }
@@ -214,11 +215,11 @@ func (c *Core) leftovers() {
 		switch {
 		case functions[p.Tap]:
 		case p.Detached == model.Yes:
-			c.do(Action{Kind: DropPort, Tap: p.Tap, Why: "the tap has gone"})
+			c.do(Action{Kind: DropPort, Tap: p.Tap, Why: "the tap is gone"})
 		default:
 			c.out.Problems = append(c.out.Problems, model.Problem{
-				Text:   fmt.Sprintf("tap %s is held to the policy of a virtual VF, and belongs to none", p.Tap),
-				Remedy: "it is cleared up when the tap goes: see whose it is with `ip -d link show " + p.Tap + "`",
+				Text:   fmt.Sprintf("tap %s is bound to the policy of a virtual VF, but belongs to none", p.Tap),
+				Remedy: "the policy is removed when the tap goes; see whose tap it is with `ip -d link show " + p.Tap + "`",
 			})
 		}
 	}

@@ -15,7 +15,7 @@ func (c *Core) virtual(p *model.VirtualPF) {
 	}
 	switch {
 	case vm == nil && !c.world.Gone(p.VM):
-		s.Why = "its VM runs, but libvirt cannot say how: see `sluice doctor`"
+		s.Why = "its VM runs, but libvirt could not describe it: see `sluice doctor`"
 	case vm == nil:
 		s.Why = "its VM does not run"
 	case vm.NIC(p.Name, -1) == nil:
@@ -26,7 +26,7 @@ func (c *Core) virtual(p *model.VirtualPF) {
 		})
 	default:
 		s.Running, s.Run = true, vm.Run
-		if c.void(vm) {
+		if c.restarted(vm) {
 			granted := State{Virtual: []model.VirtualPF{*p}}
 			fresh := granted.Clone()
 			fresh.Forget(p.VM)
@@ -99,7 +99,7 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 			a := Action{Kind: k, VM: p.VM, Alias: f.Alias, Port: want, Why: f.Why}
 			f.Problems = append(f.Problems, model.Problem{
 				Subject: vm.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
-				Remedy: "it is tried again; until then it has no carrier",
+				Remedy: "Sluice tries again; until then it has no carrier",
 			})
 		}
 	}
@@ -113,7 +113,7 @@ func (c *Core) carry(p *model.VirtualPF, vm *VM, vf int, nic *model.NIC, up bool
 	case nic.Tap == "":
 		f.Why = "its tap is not known yet"
 	case c.clearing(nic.Tap):
-		f.Why = "what another VM left at a tap of this name is being cleared up"
+		f.Why = "leftovers of another VM on a tap of this name are being removed"
 	case !f.InForce:
 		f.Why = "its policy is being set"
 		c.do(set)
@@ -136,11 +136,11 @@ func (c *Core) clearing(tap string) bool {
 func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed, stands bool) string {
 	switch {
 	case !up:
-		return "it is not to have one"
+		return "it should not have one"
 	case have == nil:
 		return "its tap has no policy"
 	case have.Detached != model.No:
-		return "somebody took the policy off its tap"
+		return "somebody removed the policy from its tap"
 	case !stands && failed:
 		return "its policy cannot be set"
 	}

@@ -25,12 +25,12 @@ func ParseRequest(a *channel.Attach) (r model.VFRequest, err error) {
 		return r, Invalid("trunk: %v", err)
 	}
 	if len(a.Addresses) > model.MaxPortAddresses {
-		return r, Invalid("%d addresses are more than %d", len(a.Addresses), model.MaxPortAddresses)
+		return r, Invalid("%d addresses are more than the maximum of %d", len(a.Addresses), model.MaxPortAddresses)
 	}
 	for _, text := range a.Addresses {
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
-			return r, Invalid("%q is no IP address", model.Shorten(text))
+			return r, Invalid("%q is not an IP address", model.Shorten(text))
 		}
 		r.Addresses = append(r.Addresses, addr)
 	}
@@ -39,7 +39,7 @@ func ParseRequest(a *channel.Attach) (r model.VFRequest, err error) {
 	case string(model.LinkDown):
 		r.Down = true
 	default:
-		return r, Invalid("link is auto, up or down, not %q", model.Shorten(a.Link))
+		return r, Invalid("link must be auto, up or down, not %q", model.Shorten(a.Link))
 	}
 	for _, f := range []struct {
 		name, text string
@@ -60,7 +60,7 @@ func ParseRequest(a *channel.Attach) (r model.VFRequest, err error) {
 func Judge(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy) (model.VFGrant, error) {
 	grant := model.VFGrant{Port: v.Port, Asked: *r}
 	if !g.Attach {
-		return grant, Denied("host policy lets this VM's guest ask for no VF",
+		return grant, Denied("host policy does not let this VM's guest request VFs",
 			"the host's administrator may allow it: virtual_pfs.guests in sluice.yaml")
 	}
 	if v.Port.Link == model.LinkDown {
@@ -88,8 +88,8 @@ func judgeMAC(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out 
 	}
 	allowed := slices.ContainsFunc(g.MACs, func(pattern string) bool { ok, _ := path.Match(pattern, r.MAC.String()); return ok })
 	if !allowed && !slices.Contains(v.Port.MACs, r.MAC) {
-		return Denied(fmt.Sprintf("MAC %s is none that this VF may have", r.MAC),
-			"ask for none, or have the host allow it: macs in virtual_pfs.guests")
+		return Denied(fmt.Sprintf("this VF may not have MAC %s", r.MAC),
+			"ask for no MAC, or have the host allow it: macs in virtual_pfs.guests")
 	}
 	out.MAC = r.MAC
 	return nil
@@ -105,7 +105,7 @@ func judgeVLAN(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out
 	}
 	within := append(slices.Clone(g.VLANs), v.Port.Trunk...).Joined()
 	if !within.Contains(asked.Joined()) {
-		return Denied(fmt.Sprintf("VLANs %s are not all among those that this VF may be in (%s)", asked.Joined(), orNone(within)),
+		return Denied(fmt.Sprintf("this VF may not be in all of VLANs %s (allowed: %s)", asked.Joined(), orNone(within)),
 			"ask for others, or have the host allow them: vlans in virtual_pfs.guests")
 	}
 	out.Port.VLAN, out.Port.Trunk = r.VLAN, r.Trunk
@@ -164,7 +164,7 @@ func judgeAddresses(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy
 		host := len(v.Port.Addresses) == 0 || slices.Contains(v.Port.Addresses, addr)
 		if policy := len(g.Addresses) == 0 || slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool { return p.Contains(addr) }); !host ||
 			!policy {
-			return Denied(fmt.Sprintf("address %s is none that this VF may have", addr),
+			return Denied(fmt.Sprintf("this VF may not have address %s", addr),
 				"ask for another, or have the host allow it: addresses in virtual_pfs.guests")
 		}
 	}
@@ -191,8 +191,8 @@ func judgeGuarantee(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy
 }
 
 func judgeLimit(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, out *model.VFGrant) error {
-	most := tighter(g.Limit, v.Port.SLA.Limit)
-	out.Port.SLA.Limit = tighter(r.Limit, most)
+	most := Tighter(g.Limit, v.Port.SLA.Limit)
+	out.Port.SLA.Limit = Tighter(r.Limit, most)
 	if over := above(r.Limit, most); over != "" {
 		return Denied("the limit is too high: "+over, "ask for less, or have the host allow it: limit in virtual_pfs.guests")
 	}
@@ -207,7 +207,7 @@ func judgeReceive(r *model.VFRequest, v *model.VirtualVF, _ *model.GuestPolicy, 
 		return Denied("the limit of what it receives is too high: "+over, "ask for less, or for none")
 	}
 	if !r.Receive.IsZero() {
-		out.Port.SLA.Receive, out.Port.SLA.Source = tighter(r.Receive, v.Port.SLA.Receive), byGuest
+		out.Port.SLA.Receive, out.Port.SLA.Source = Tighter(r.Receive, v.Port.SLA.Receive), byGuest
 	}
 	return nil
 }
@@ -230,8 +230,8 @@ func rateOrNone(r model.Rate) string {
 	return r.String()
 }
 
-// tighter returns the lower of two limits, where 0 means unlimited.
-func tighter(a, b model.Rate) model.Rate {
+// Tighter returns the lower of two limits, where 0 means unlimited.
+func Tighter(a, b model.Rate) model.Rate {
 	l := model.Limit{Rate: a, Contract: b}
 	return l.Tightest()
 }
@@ -257,7 +257,7 @@ func Admit(p *model.VirtualPF, vf int, asked model.Rate, whole model.Rate) error
 			if part.asked.IsZero() {
 				continue // the other VFs exceed the guarantee, not this one
 			}
-			return Denied(fmt.Sprintf("asked %s + %s that other VFs have, virtual PF %s is guaranteed %s", part.asked, rateOrNone(part.others),
+			return Denied(fmt.Sprintf("asked: %s; other VFs have: %s; virtual PF %s is guaranteed: %s", part.asked, rateOrNone(part.others),
 				p.Name, rateOrNone(part.whole)),
 				"ask for less, give another VF back, or have the host guarantee the VM more")
 		}

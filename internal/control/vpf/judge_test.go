@@ -123,7 +123,10 @@ func TestJudge(t *testing.T) {
 
 		{name: "no spoof check", policy: wide, ask: channel.Attach{SpoofChk: &no}, want: model.PortPolicy{NoSpoofCheck: true, SLA: limited.SLA}},
 		{name: "no spoof check without policy", policy: plain, ask: channel.Attach{SpoofChk: &no}, code: channel.CodeDenied},
-		{name: "spoof check where the host has none", policy: plain, host: model.PortPolicy{NoSpoofCheck: true}, ask: channel.Attach{SpoofChk: &yes}},
+		{
+			name: "spoof check where the host has none", policy: plain, host: model.PortPolicy{NoSpoofCheck: true},
+			ask: channel.Attach{SpoofChk: &yes},
+		},
 		{
 			name: "no spoof check, as the host", policy: plain, host: model.PortPolicy{NoSpoofCheck: true}, ask: channel.Attach{SpoofChk: &no},
 			want: model.PortPolicy{NoSpoofCheck: true},
@@ -242,8 +245,8 @@ func TestAdmit(t *testing.T) {
 		t.Errorf("instead of what it had: %v", err)
 	}
 	for want, asked := range map[string]model.Rate{
-		"asked 2Gbit + 4Gbit that other VFs have, virtual PF vpf0 is guaranteed 5Gbit": bits(2e9),
-		"asked 11pps + 10pps that other VFs have, virtual PF vpf0 is guaranteed 20pps": {Packets: 11},
+		"asked: 2Gbit; other VFs have: 4Gbit; virtual PF vpf0 is guaranteed: 5Gbit": bits(2e9),
+		"asked: 11pps; other VFs have: 10pps; virtual PF vpf0 is guaranteed: 20pps": {Packets: 11},
 	} {
 		if err := Admit(&p, 2, asked, whole); code(err) != "denied" || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

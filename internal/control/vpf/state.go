@@ -96,7 +96,7 @@ func (s *State) VF(f Function) (*model.VirtualVF, error) {
 	case p == nil:
 		return nil, fmt.Errorf("there is no %s: `sluice vpf list` shows all", Function{f.VM, f.Name, -1})
 	case f.VF < 0 || f.VF >= len(p.VFs):
-		return nil, fmt.Errorf("virtual PF %s has VFs 0 to %d, and no %d", p.Name, len(p.VFs)-1, f.VF)
+		return nil, fmt.Errorf("virtual PF %s has VFs 0 to %d, but no VF %d", p.Name, len(p.VFs)-1, f.VF)
 	}
 	return &p.VFs[f.VF], nil
 }
@@ -134,7 +134,7 @@ func (s *State) Check() error {
 	for k := range s.Virtual {
 		p := &s.Virtual[k]
 		if k > 0 && Compare(s.Virtual[k-1], *p) >= 0 {
-			return fmt.Errorf("virtual PF %s of VM %s is there twice, or out of order", p.Name, p.VM)
+			return fmt.Errorf("virtual PF %s of VM %s is listed twice, or out of order", p.Name, p.VM)
 		}
 		if err := CheckDefinition(p); err != nil {
 			return err

@@ -32,7 +32,7 @@ func CheckBackend(p *model.VirtualPF, port *model.PortPolicy) error {
 			cannot = append(cannot, what)
 		}
 	}
-	add(!port.NoSpoofCheck, "the spoof check (say that there is none: spoof check off)")
+	add(!port.NoSpoofCheck, "the spoof check (switch it off)")
 	add(len(port.MACs) > 0, "further MACs")
 	add(port.VLAN != 0 || len(port.Trunk) > 0, "VLANs")
 	add(port.CheckARP, "the check of ARP and ND")
@@ -43,12 +43,12 @@ func CheckBackend(p *model.VirtualPF, port *model.PortPolicy) error {
 	if len(cannot) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the frames of a vDPA device go past the host, so nothing there can enforce %s: leave that out, set it in the "+
+	return fmt.Errorf("the frames of a vDPA device bypass the host, so nothing there can enforce %s: omit that, set it in the "+
 		"NIC's own switch, or define the virtual PF with backend tap", strings.Join(cannot, ", "))
 }
 
 // errVDPAMAC rejects a MAC that the NIC would not let through.
-var errVDPAMAC = errors.New("a vDPA device has the one MAC that it was made with: ask for none")
+var errVDPAMAC = errors.New("a vDPA device has the one MAC with which it was created: ask for no other")
 
 // CheckGrant is CheckBackend for what a guest is about to be granted.
 func CheckGrant(p *model.VirtualPF, g *model.VFGrant) error {
@@ -86,12 +86,12 @@ func (c *Core) vdpa(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) 
 		return f, true
 	}
 	a := Action{Kind: MakeDevice, VM: p.VM, Alias: f.Alias, Device: want}
-	f.Why = "its vDPA device is being made"
+	f.Why = "its vDPA device is being created"
 	if e := c.failed(a.key()); e != nil {
 		f.Why = "it has no vDPA device"
 		f.Problems = append(f.Problems, model.Problem{
 			Subject: p.VMName, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
-			Remedy: "it is tried again; without it the VM does not start",
+			Remedy: "Sluice tries again; without it the VM does not start",
 		})
 	}
 	c.do(a)
@@ -121,7 +121,7 @@ func (c *Core) unusedDevices() {
 		case !ours || wanted[d.Name]:
 		case !c.world.Gone(vm) || d.InUse == model.Yes:
 			c.out.Problems = append(c.out.Problems, model.Problem{
-				Subject: d.Name, Text: "this vDPA device belongs to no virtual PF that is defined, and may be in use",
+				Subject: d.Name, Text: "this vDPA device belongs to no defined virtual PF, and may be in use",
 				Remedy: "it is removed when its VM is off",
 			})
 		default:
@@ -129,7 +129,7 @@ func (c *Core) unusedDevices() {
 			if e := c.failed(a.key()); e != nil {
 				c.out.Problems = append(c.out.Problems, model.Problem{
 					Subject: d.Name, Text: fmt.Sprintf("cannot %s: %v", a.String(), e),
-					Remedy: "it is tried again; by hand: vdpa dev del " + d.Name,
+					Remedy: "Sluice tries again; by hand: vdpa dev del " + d.Name,
 				})
 			}
 			c.do(a)

@@ -139,7 +139,8 @@ func (b *Filters) append(what string, f model.Filter) {
 // refused logs, once, that the file cannot be written; the next change tries again.
 func (b *Filters) refused(err error) {
 	if !b.failed {
-		b.log.Error("cannot write down which filters Sluice added; those of VMs that end while it is stopped will stay", "file", b.path, "error",
+		b.log.Error("cannot record which filters Sluice added; those of VMs that end while sluiced is stopped will "+
+			"remain", "file", b.path, "error",
 			err)
 	}
 	b.failed = true

@@ -76,7 +76,7 @@ func TestFileFiltersOnAFullDisk(t *testing.T) {
 	for n := range byte(5) {
 		b.Added(filter("pf0", n))
 	}
-	if n := strings.Count(log.String(), "cannot write"); n != 1 {
+	if n := strings.Count(log.String(), "cannot record"); n != 1 {
 		t.Errorf("told %d times: %s", n, log.String())
 	}
 	must(t, os.Mkdir(filepath.Dir(path), 0o750)) // until there is a state_dir again

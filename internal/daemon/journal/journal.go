@@ -55,7 +55,7 @@ const (
 // is dropped and logged. Damage anywhere else is an error, as is a journal that is not a regular file or is too long.
 func Open(path string, log *slog.Logger) (*File, []model.Move, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, nil, fmt.Errorf("journal: %w; choose another state_dir or make this one", err)
+		return nil, nil, fmt.Errorf("journal: %w; create this state_dir or choose another", err)
 	}
 	f, err := openRegular(path)
 	if err != nil {
@@ -68,7 +68,8 @@ func Open(path string, log *slog.Logger) (*File, []model.Move, error) {
 		return nil, nil, fmt.Errorf("journal %s: %w; move it away to start without it, then run `sluice fsck`", path, err)
 	}
 	if dropped != nil {
-		log.Warn("the last line of the journal is damaged and was dropped; if a move was in it, the next look at the host repairs what it left",
+		log.Warn("the last line of the journal is damaged and was dropped; if it was about a move, the next observation of the host shows "+
+			"what is to be repaired",
 			"journal", path, "error", dropped)
 	}
 	return j, slices.Clone(j.open), nil
@@ -84,7 +85,7 @@ func openRegular(path string) (*os.File, error) {
 	switch {
 	case err != nil:
 	case !st.Mode().IsRegular():
-		err = fmt.Errorf("%s is no regular file (%s); remove it", path, st.Mode().Type())
+		err = fmt.Errorf("%s is not a regular file (%s); remove it", path, st.Mode().Type())
 	case st.Size() > maxJournal:
 		err = fmt.Errorf("%s has %d bytes, and a journal has at most %d; move it away to start without it, then run `sluice fsck`", path,
 			st.Size(), maxJournal)
@@ -134,7 +135,7 @@ func encodeLine(e entry) ([]byte, error) {
 	}
 	line := fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(text, castagnoli), text)
 	if len(line) > maxLine {
-		return nil, fmt.Errorf("a line of %d bytes; at most %d can be read again", len(line), maxLine)
+		return nil, fmt.Errorf("a line of %d bytes is longer than the %d that can be read back", len(line), maxLine)
 	}
 	return line, nil
 }
@@ -142,7 +143,7 @@ func encodeLine(e entry) ([]byte, error) {
 func decodeLine(line []byte) (entry, error) {
 	text, whole := bytes.CutSuffix(line, []byte("\n"))
 	if !whole {
-		return entry{}, errors.New("it ends in the middle")
+		return entry{}, errors.New("it is incomplete")
 	}
 	sum, text, _ := bytes.Cut(text, []byte(" "))
 	if want := fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli)); string(sum) != want {

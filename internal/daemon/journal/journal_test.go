@@ -97,7 +97,7 @@ func TestJournalDropsATornLine(t *testing.T) {
 		if d := cmp.Diff([]model.Move{someMove("a")}, left); d != "" {
 			t.Fatalf("cut at %d: %s", cut, d)
 		}
-		if !strings.Contains(log, "line 2: it ends in the middle") {
+		if !strings.Contains(log, "line 2: it is incomplete") {
 			t.Fatalf("cut at %d: log %q", cut, log)
 		}
 		must(t, j.Begin(someMove("ccc"))) // not after half a line
@@ -210,7 +210,7 @@ func TestJournalRefusesOtherFiles(t *testing.T) {
 	must(t, os.Symlink("/dev/zero", filepath.Join(dir, "zero")))
 	must(t, os.WriteFile(filepath.Join(dir, "huge"), nil, 0o600))
 	must(t, os.Truncate(filepath.Join(dir, "huge"), 300<<20))
-	for name, want := range map[string]string{"fifo": "no regular file", "zero": "no regular file", "huge": "314572800 bytes"} {
+	for name, want := range map[string]string{"fifo": "not a regular file", "zero": "not a regular file", "huge": "314572800 bytes"} {
 		_, _, err := Open(filepath.Join(dir, name), slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)

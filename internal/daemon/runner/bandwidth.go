@@ -135,8 +135,8 @@ func (r *Bandwidth) Sweep(snap *model.Snapshot) (failed error) {
 		err := s.Sweep(ctx, snap)
 		cancel()
 		if err != nil {
-			r.Log.Warn("what an earlier run left may stay; `sluice fsck` lists it once no daemon runs", "enforcer", e.Name(), "error", err)
-			failed = errors.Join(failed, fmt.Errorf("remove what an earlier run left by %s: %w", e.Name(), err))
+			r.Log.Warn("leftovers of an earlier run may remain; `sluice fsck` lists them once no daemon runs", "enforcer", e.Name(), "error", err)
+			failed = errors.Join(failed, fmt.Errorf("remove the leftovers of an earlier run in %s: %w", e.Name(), err))
 		}
 	}
 	return failed
@@ -153,8 +153,8 @@ func (r *Bandwidth) adopt(snap *model.Snapshot) (failed error) {
 		stand, err := s.Standing(ctx, snap)
 		cancel()
 		if err != nil {
-			r.Log.Warn("cannot see which limits an earlier run left; those that nobody wants may stay", "enforcer", e.Name(), "error", err)
-			failed = errors.Join(failed, fmt.Errorf("see what stands by %s: %w", e.Name(), err))
+			r.Log.Warn("cannot read which limits an earlier run left; unwanted ones may remain", "enforcer", e.Name(), "error", err)
+			failed = errors.Join(failed, fmt.Errorf("read the limits in place in %s: %w", e.Name(), err))
 		}
 		r.mu.Lock()
 		r.Core.Adopt(time.Now(), stand)
@@ -293,7 +293,7 @@ func (r *Bandwidth) tick(ctx context.Context, now time.Time, period time.Duratio
 			r.Log.Info("counters can be read again")
 		}
 	case r.blind.due(now, err.Error()):
-		r.Log.Error("counters cannot be read; NICs that are not counted may send what they are promised, or a fair share", "error", err)
+		r.Log.Error("counters cannot be read; NICs without counters may send what they are guaranteed, or a fair share", "error", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -387,7 +387,7 @@ func (r *Bandwidth) report(at queueKey, failed int, err error) {
 		r.failed[at] = p
 	}
 	if p.due(time.Now(), err.Error()) {
-		r.Log.Warn("limits could not be applied; tried again later", "enforcer", at.by, "vm", string(at.vm), "failed", failed, "error", err)
+		r.Log.Warn("limits could not be applied; trying again later", "enforcer", at.by, "vm", string(at.vm), "failed", failed, "error", err)
 	}
 }
 
@@ -423,7 +423,7 @@ func (r *Bandwidth) stop() {
 	r.dispatch(r.Core.Lift(r.LiftAll))
 	r.drain()
 	for at := range r.queues {
-		r.Log.Warn("stopping without the answer of an enforcer of limits", "enforcer", at.by, "vm", string(at.vm))
+		r.Log.Warn("stopping before an enforcer of limits has answered", "enforcer", at.by, "vm", string(at.vm))
 	}
 }
 

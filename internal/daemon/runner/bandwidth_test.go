@@ -240,7 +240,7 @@ func TestHungEnforcerDelaysNobody(t *testing.T) {
 		if len(asked) == 0 || asked[0][0].VM != "b" || len(e.asked) < 2 {
 			t.Errorf("b's guest: %+v; the other enforcer: %+v", asked, e.asked)
 		}
-		if !strings.Contains(log, "without the answer of an enforcer") {
+		if !strings.Contains(log, "before an enforcer of limits has answered") {
 			t.Errorf("log:\n%s", log)
 		}
 		time.Sleep(2 * time.Minute) // let the Apply that hangs end

@@ -139,7 +139,7 @@ func (r *Placement) decide(now time.Time, o observation) {
 	if o.err != nil {
 		// The host's state is unknown: change nothing new, but continue what is under way.
 		if r.blind.due(now, o.err.Error()) {
-			r.Log.Error("cannot observe; nothing is changed until this is over", "error", o.err)
+			r.Log.Error("cannot observe the host; nothing is changed until that works again", "error", o.err)
 		}
 		r.lastErr = o.err.Error()
 		r.launch(r.Core.Timer(now))
@@ -147,7 +147,7 @@ func (r *Placement) decide(now time.Time, o observation) {
 		return
 	}
 	if r.blind.over() {
-		r.Log.Info("observing again")
+		r.Log.Info("the host can be observed again")
 		r.lastErr = ""
 	}
 	start := time.Now()
@@ -246,11 +246,11 @@ func (r *Placement) tellTrouble() {
 // arm sets the timer to the next due Step.
 func (r *Placement) arm(t *time.Timer) {
 	next := r.Core.Wake()
-	if next.IsZero() {
-		t.Reset(time.Hour)
-		return
+	wait := time.Hour
+	if !next.IsZero() {
+		wait = max(0, time.Until(next))
 	}
-	t.Reset(max(0, time.Until(next)))
+	t.Reset(wait)
 }
 
 // stop lets Moves under way end, or be undone, and begins no new ones. A Move that is not over within the grace period leaves
@@ -266,14 +266,12 @@ func (r *Placement) stop() error {
 		r.arm(timer)
 		select {
 		case res := <-r.results:
-			r.report(res)
-			delete(r.cancels, res.step.ID)
-			r.launch(r.Core.Finish(time.Now(), res.step.ID, res.err))
+			r.finish(res)
 			r.publish()
 		case <-timer.C:
 			r.launch(r.Core.Timer(time.Now()))
 		case <-grace.C:
-			r.Log.Warn("stopping with moves under way; their VMs are reached on both paths until the next start finishes or undoes them")
+			r.Log.Warn("stopping with moves under way; their VMs stay reachable on both paths until the next start finishes or undoes them")
 			return nil
 		}
 	}
@@ -282,7 +280,7 @@ func (r *Placement) stop() error {
 	select {
 	case <-done: // the last observation has ended too
 	case <-grace.C:
-		r.Log.Warn("stopping without the answer of the last look at the host")
+		r.Log.Warn("stopping before the last observation of the host has ended")
 	}
 	return nil
 }

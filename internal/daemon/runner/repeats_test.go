@@ -64,7 +64,7 @@ func TestFailuresAreLoggedSeldom(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if !strings.Contains(log.String(), "observing again") {
+		if !strings.Contains(log.String(), "the host can be observed again") {
 			t.Errorf("nothing says that it is over: %s", log.String())
 		}
 		if n := in(time.Hour, "libvirtd stopped"); n != 0 {

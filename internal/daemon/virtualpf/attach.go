@@ -107,7 +107,7 @@ func (g guest) grant(s *vpf.State, run *vpf.VM, f vpf.Function, v *model.Virtual
 	}
 	if s.Grants(g.vm) > 0 && s.Guests[g.vm].Run != run.Run {
 		return model.VFGrant{}, &channel.Error{
-			Code: channel.CodeFailed, Text: "what this VM had before it was started anew is being taken back",
+			Code: channel.CodeFailed, Text: "the grants from before this VM's restart are being revoked",
 			Remedy: "try again",
 		}
 	}
@@ -141,7 +141,7 @@ func (g guest) carried(f vpf.Function) error {
 	v, _ := g.m.Runner.View()
 	s := v.Find(f.VM, f.Name)
 	if s == nil || f.VF+1 >= len(s.Functions) {
-		return errors.New("its virtual PF has gone")
+		return errors.New("its virtual PF is gone")
 	}
 	fn := &s.Functions[f.VF+1]
 	if up, _ := vpf.WantsLink(&s.VirtualPF, f.VF); fn.InForce && (!up || fn.Carrier == model.Yes) {

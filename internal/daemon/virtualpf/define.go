@@ -81,14 +81,14 @@ func (m *Manager) devicesStand(ctx context.Context, p *model.VirtualPF, rev uint
 	}
 	for i := -1; i < len(p.VFs); i++ {
 		if err := m.settled(ctx, vpf.Function{VM: p.VM, Name: p.Name, VF: i}, rev); err != nil {
-			return fmt.Errorf("virtual PF %s is defined, and its VM cannot start yet: %w", p.Name, err)
+			return fmt.Errorf("virtual PF %s is defined, but its VM cannot start yet: %w", p.Name, err)
 		}
 	}
 	return nil
 }
 
 func hasAlready(p *model.VirtualPF) error {
-	return fmt.Errorf("VM %s has a virtual PF %s already: choose another --name, or take that one out with `sluice vpf undefine`",
+	return fmt.Errorf("VM %s has a virtual PF %s already: choose another --name, or remove that one with `sluice vpf undefine`",
 		p.VMName, p.Name)
 }
 
@@ -110,7 +110,7 @@ func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
 			return err
 		}
 		if slices.Contains(list[:i], mac) {
-			return fmt.Errorf("MAC %s is there twice", mac)
+			return fmt.Errorf("MAC %s is listed twice", mac)
 		}
 		if has := m.owner(mac, vpf.Function{}); has != "" {
 			return &usedMAC{mac, has}
@@ -154,7 +154,7 @@ func (m *Manager) Undefine(ctx context.Context, vm model.VMID, name string) erro
 	}
 	if running := v.World.FindVM(vm); running != nil &&
 		slices.ContainsFunc(running.NICs, func(n model.NIC) bool { return n.VirtualPF == name }) {
-		return fmt.Errorf("VM %s runs with virtual PF %s, and QEMU cannot take it out: shut the VM off first (virsh shutdown %s)",
+		return fmt.Errorf("VM %s runs with virtual PF %s, and QEMU cannot remove it: shut the VM off first (virsh shutdown %s)",
 			running.Name, name, running.Name)
 	}
 	if err := m.Runner.Domains.UndefineVPF(ctx, vm, name); err != nil && !errors.Is(err, model.ErrGone) {

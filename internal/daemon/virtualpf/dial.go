@@ -86,7 +86,7 @@ func (m *Manager) keep(ctx context.Context, vm model.VMID) {
 		m.heard.failed(vm, err)
 		if err != nil && err.Error() != said {
 			said = err.Error()
-			m.Runner.Log.Warn("the channel of a VM has ended; it is opened again", "vm", string(vm), "error", err)
+			m.Runner.Log.Warn("the channel of a VM was closed; opening it again", "vm", string(vm), "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -154,9 +154,10 @@ func (h *heard) problems(vm model.VMID, name string, now time.Time) []model.Prob
 		return nil
 	}
 	p := model.Problem{
-		Subject: name, Text: fmt.Sprintf("sluice-guest in it has not been heard of for %s, so nobody in it can ask for a virtual VF",
+		Subject: name, Text: fmt.Sprintf("its sluice-guest has been silent for %s, so nobody in the guest can request a virtual VF",
 			now.Sub(l.last).Round(time.Second)),
-		Remedy: "in the guest: systemctl enable --now sluice-guest, then sluice-guest doctor; define the virtual PF with --no-channel if nobody is to ask",
+		Remedy: "in the guest: systemctl enable --now sluice-guest, then sluice-guest doctor; define the virtual PF with --no-channel if the " +
+			"guest need not request VFs",
 	}
 	if l.err != nil {
 		p.Text += ": " + l.err.Error()

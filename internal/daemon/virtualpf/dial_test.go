@@ -103,7 +103,7 @@ func TestSilentGuest(t *testing.T) {
 		t.Errorf("while it may be booting: %s", have)
 	}
 	later.Add(int64(silentFor))
-	if have := said(); strings.Count(have, "vm-a: sluice-guest in it has not been heard of for 3m0s") != 2 ||
+	if have := said(); strings.Count(have, "vm-a: its sluice-guest has been silent for 3m0s") != 2 ||
 		!strings.Contains(have, "no such file") || !strings.Contains(have, "systemctl enable --now sluice-guest") {
 		t.Errorf("have %s", have)
 	}

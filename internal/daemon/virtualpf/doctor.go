@@ -68,6 +68,18 @@ func (m *Manager) Check(ctx context.Context) error {
 	}
 }
 
+// Check compares a virtual PF with libvirt; check is Domains.CheckVPF.
+func Check(ctx context.Context, p *model.VirtualPF, check func(context.Context, *model.VirtualPF) ([]model.Problem, error),
+) []model.Problem {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	problems, err := check(ctx, p)
+	if err != nil {
+		problems = append(problems, model.Problem{Subject: p.VMName, Text: "cannot check virtual PF " + p.Name + ": " + err.Error()})
+	}
+	return problems
+}
+
 // restarted reports whether a VM was started since the last call.
 func (m *Manager) restarted(running map[vpf.Function]string) (yes bool) {
 	v, _ := m.Runner.View()
@@ -83,13 +95,7 @@ func (m *Manager) restarted(running map[vpf.Function]string) (yes bool) {
 func (m *Manager) checkAll(ctx context.Context) {
 	found := map[vpf.Function][]model.Problem{}
 	for _, p := range m.Runner.Store.State().Clone().Virtual {
-		within, cancel := context.WithTimeout(ctx, checkWithin)
-		problems, err := m.Runner.Domains.CheckVPF(within, &p)
-		cancel()
-		if err != nil {
-			problems = append(problems, model.Problem{Subject: p.VMName, Text: "cannot check virtual PF " + p.Name + ": " + err.Error()})
-		}
-		found[vpf.Function{VM: p.VM, Name: p.Name, VF: -1}] = problems
+		found[vpf.Function{VM: p.VM, Name: p.Name, VF: -1}] = Check(ctx, &p, m.Runner.Domains.CheckVPF)
 	}
 	m.checks.mu.Lock()
 	m.checks.found = found

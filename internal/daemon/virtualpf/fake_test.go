@@ -149,12 +149,6 @@ func (h *fakeHost) RemoveSwitchPort(_ context.Context, tap string) error {
 	return h.alter("remove-port", func() error { delete(h.ports, tap); return nil })
 }
 
-// SwitchPorts implements Switch.
-func (h *fakeHost) SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error) {
-	w, err := h.look(ctx)
-	return w.Ports, err
-}
-
 // SetLink implements Domains.
 func (h *fakeHost) SetLink(_ context.Context, id model.VMID, alias string, up bool) error {
 	return h.alter(fmt.Sprint("set-link ", alias, up), func() error {

@@ -60,7 +60,8 @@ func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, err
 // update saves a change that the guest causes, after waiting until the guest's allowance permits one.
 func (g guest) update(ctx context.Context, edit func(*vpf.State) error) (*vpf.State, error) {
 	if err := g.m.allowance(g.vm).changes.Wait(ctx); err != nil {
-		return nil, &channel.Error{Code: channel.CodeBusy, Text: "this VM changes what it holds too often", Remedy: "try again in a minute"}
+		return nil, &channel.Error{Code: channel.CodeBusy, Text: "this VM's guest attaches and detaches too " +
+			"often", Remedy: "try again in a minute"}
 	}
 	next, err := g.m.Runner.Store.UpdateSoon(edit)
 	g.m.Runner.Wake()
@@ -79,7 +80,7 @@ func (g guest) running() (*vpf.VM, error) {
 			return vm, nil
 		}
 	}
-	return nil, g.failed(cmp.Or(v.Err, errors.New("the VM is not seen running")))
+	return nil, g.failed(cmp.Or(v.Err, errors.New("the VM does not seem to run")))
 }
 
 func (g guest) allSettled(ctx context.Context, s *vpf.State) error {
@@ -117,7 +118,7 @@ func (g guest) find(s *vpf.State, vf channel.VF) (vpf.Function, error) {
 		if vf.Index < 0 || vf.Index >= len(p.VFs) {
 			return vpf.Function{}, &channel.Error{
 				Code: channel.CodeUnknown,
-				Text: fmt.Sprintf("virtual PF %s has VFs 0 to %d, and no %d", mac, len(p.VFs)-1, vf.Index),
+				Text: fmt.Sprintf("virtual PF %s has VFs 0 to %d, but no VF %d", mac, len(p.VFs)-1, vf.Index),
 			}
 		}
 		return vpf.Function{VM: g.vm, Name: p.Name, VF: vf.Index}, nil
@@ -189,7 +190,7 @@ func (g guest) failed(err error) error {
 		g.m.Runner.Log.Warn("a guest's request could not be carried out", "vm", string(g.vm), "error", err)
 	})
 	return &channel.Error{
-		Code: channel.CodeFailed, Text: "the host could not carry it out",
+		Code: channel.CodeFailed, Text: "the host could not carry out the request",
 		Remedy: "try again; `sluice vpf list` and the log of sluiced on the host say why",
 	}
 }

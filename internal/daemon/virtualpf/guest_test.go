@@ -314,12 +314,12 @@ func TestNarrowedPolicyIsReported(t *testing.T) {
 		t.Errorf("within the policy: %q", got)
 	}
 	for want, narrow := range map[string]func(*model.GuestPolicy){
-		"host policy lets this VM's guest ask for no VF":      func(g *model.GuestPolicy) { *g = model.GuestPolicy{} },
-		"VLANs 12 are not all among those":                    func(g *model.GuestPolicy) { g.VLANs = nil },
-		"MAC 02:00:00:00:00:07 is none that this VF may have": func(g *model.GuestPolicy) { g.MACs = nil },
-		"the spoof check may not be switched off":             func(g *model.GuestPolicy) { g.NoSpoofCheck = false },
-		"its limit is 4Gbit, and now is to be 3Gbit at most":  func(g *model.GuestPolicy) { g.Limit = model.Rate{Bits: 3e9} },
-		"weight 2 is not in 0-1":                              func(g *model.GuestPolicy) { g.Weight = 0 },
+		"host policy does not let this VM's guest request VFs": func(g *model.GuestPolicy) { *g = model.GuestPolicy{} },
+		"this VF may not be in all of VLANs 12 ":               func(g *model.GuestPolicy) { g.VLANs = nil },
+		"this VF may not have MAC 02:00:00:00:00:07":           func(g *model.GuestPolicy) { g.MACs = nil },
+		"the spoof check may not be switched off":              func(g *model.GuestPolicy) { g.NoSpoofCheck = false },
+		"its limit is 4Gbit, but may now be at most 3Gbit":     func(g *model.GuestPolicy) { g.Limit = model.Rate{Bits: 3e9} },
+		"weight 2 is not in 0-1":                               func(g *model.GuestPolicy) { g.Weight = 0 },
 	} {
 		r.policy = wide
 		narrow(&r.policy)

@@ -13,8 +13,6 @@ type Switch interface {
 	SetSwitchPort(ctx context.Context, p model.SwitchPort) (model.SwitchPortState, error)
 	// RemoveSwitchPort removes the port's configuration from the tap, or what is left of it if the tap is gone.
 	RemoveSwitchPort(ctx context.Context, tap string) error
-	// SwitchPorts lists the existing ports, whichever process made them, sorted by tap.
-	SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 }
 
 // Domains manages the devices in libvirt; *libvirt.Conn implements it.
@@ -43,7 +41,4 @@ type VDPA interface {
 	CreateVDPA(ctx context.Context, want model.VDPAWant) (model.VDPADevice, error)
 	// DeleteVDPA removes a device of Sluice's that is not in use. It is not an error if the device does not exist.
 	DeleteVDPA(ctx context.Context, name string) error
-	// VDPADevices lists the network devices on the vDPA bus, whoever created them, sorted by name. It returns none if the kernel has no
-	// vDPA.
-	VDPADevices(ctx context.Context) ([]model.VDPADevice, error)
 }

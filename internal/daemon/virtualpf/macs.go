@@ -3,6 +3,7 @@ package virtualpf
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -56,12 +57,9 @@ func (m *Manager) whose(ctx context.Context) (map[model.MAC]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[model.MAC]string, len(all)+len(domains))
-	for _, from := range []map[model.MAC]string{all, domains} {
-		for mac, who := range from {
-			out[mac] = who
-		}
-	}
+	out := map[model.MAC]string{}
+	maps.Copy(out, all)
+	maps.Copy(out, domains)
 	return out, nil
 }
 
@@ -72,5 +70,5 @@ type usedMAC struct {
 }
 
 func (e *usedMAC) Error() string {
-	return fmt.Sprintf("MAC %s is that of %s: choose another", e.mac, e.who)
+	return fmt.Sprintf("MAC %s belongs to %s: choose another", e.mac, e.who)
 }

@@ -39,7 +39,8 @@ func (m *Manager) allowance(vm model.VMID) *allowance { return m.guests.of(vm, m
 // applyWithin bounds how long an answer waits for the switch and QEMU.
 const applyWithin = 10 * time.Second
 
-var errObserve = errors.New("sluiced runs in observe mode, in which it changes nothing; write mode: enforce in sluice.yaml, then: sluice reload")
+var errObserve = errors.New("sluiced runs in observe mode, in which it changes nothing; set mode: enforce in sluice.yaml, then run " +
+	"sluice reload")
 
 // List returns the status of every virtual PF, by VM and name.
 func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
@@ -118,7 +119,7 @@ func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs 
 		}
 	}
 	if err := errors.Join(late...); err != nil {
-		return fmt.Errorf("it is kept, and does not stand yet: %w", err)
+		return fmt.Errorf("it is saved, but not in force yet: %w", err)
 	}
 	return nil
 }
@@ -197,7 +198,7 @@ func (m *Manager) overstanding(s *vpf.Standing) (out []model.Problem) {
 			Subject: s.VMName,
 			Text: fmt.Sprintf("virtual PF %s: VF %d keeps what was granted to %s before virtual_pfs.guests was narrowed: %s", s.Name, i,
 				s.VFs[i].Grant.Owner, why),
-			Remedy: "in the guest end what has the VF, or shut the VM down and start it; or allow it again in sluice.yaml",
+			Remedy: "in the guest, stop what uses the VF, or shut the VM down and start it; or allow it again in sluice.yaml",
 		})
 	}
 	return out

@@ -263,10 +263,10 @@ func TestHostChangesWhatIsGranted(t *testing.T) {
 		t.Errorf("%v, carrier %s", err, r.carrier("a", p.VFAlias(0)))
 	}
 	for want, err := range map[string]error{
-		"no 1":                     r.set(ctx, "a", "vpf0", 1, model.PortPolicy{}),
+		"no VF 1":                  r.set(ctx, "a", "vpf0", 1, model.PortPolicy{}),
 		"there is no virtual PF x": r.set(ctx, "a", "x", 0, model.PortPolicy{}),
 		"not in 1-4094":            r.set(ctx, "a", "vpf0", 0, model.PortPolicy{VLAN: 4095}),
-		"that of virtual PF vpf0":  r.set(ctx, "a", "vpf0", 0, model.PortPolicy{MACs: []model.MAC{p.MAC}}),
+		"belongs to virtual PF":    r.set(ctx, "a", "vpf0", 0, model.PortPolicy{MACs: []model.MAC{p.MAC}}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -317,9 +317,9 @@ func TestDefineRefuses(t *testing.T) {
 	ctx := t.Context()
 	for want, edit := range map[string]func(*model.VirtualPF){
 		"has a virtual PF vpf0": func(q *model.VirtualPF) { q.VM = "a" },
-		"is that of VF 0":       func(q *model.VirtualPF) { q.VFs[0].MAC = p.VFs[0].MAC },
-		"there twice":           func(q *model.VirtualPF) { q.VFs[0].MAC = q.MAC },
-		"of one interface":      func(q *model.VirtualPF) { q.MAC = model.MAC{1} },
+		"belongs to VF 0":       func(q *model.VirtualPF) { q.VFs[0].MAC = p.VFs[0].MAC },
+		"listed twice":          func(q *model.VirtualPF) { q.VFs[0].MAC = q.MAC },
+		"a unicast address":     func(q *model.VirtualPF) { q.MAC = model.MAC{1} },
 		"more than the 7":       func(q *model.VirtualPF) { q.VFs = make([]model.VirtualVF, 8) },
 		"has no VF":             func(q *model.VirtualPF) { q.VFs = nil },
 		"name of a bridge":      func(q *model.VirtualPF) { q.Network = "" },

@@ -64,8 +64,8 @@ func OpenStore(path string) (*Store, error) {
 		kept, err = decode(text)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("virtual PFs: %s: %w; take it from a backup, or move it away: then nothing is defined, "+
-			"the virtual PFs of running VMs lose their links, and `sluice vpf define` makes them anew", path, err)
+		return nil, fmt.Errorf("virtual PFs: %s: %w; restore it from a backup, or move it away: then nothing is defined, "+
+			"the virtual PFs of running VMs lose their links, and `sluice vpf define` creates them again", path, err)
 	}
 	s.now.Store(kept)
 	return s, nil
@@ -77,7 +77,7 @@ func decode(text []byte) (*vpf.State, error) {
 		return nil, fmt.Errorf("it is damaged: %w", err)
 	}
 	if f.Version != fileVersion {
-		return nil, fmt.Errorf("it is of version %d, and this program reads %d: start the version of sluiced that wrote it",
+		return nil, fmt.Errorf("it has version %d, and this program reads version %d: start the version of sluiced that wrote it",
 			f.Version, fileVersion)
 	}
 	sum, err := checksum(f.State)
@@ -105,7 +105,7 @@ func strictly(text []byte, to any) error {
 		return err
 	}
 	if d.More() {
-		return errors.New("something follows its end")
+		return errors.New("there is more after its end")
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func (s *Store) keep(next *vpf.State) error {
 		return err
 	}
 	if err := statefile.Replace(s.path, text); err != nil {
-		return fmt.Errorf("it cannot be kept in %s: %w; %s", s.path, err, statefile.Remedy(filepath.Dir(s.path), err))
+		return fmt.Errorf("it cannot be saved in %s: %w; %s", s.path, err, statefile.Remedy(filepath.Dir(s.path), err))
 	}
 	s.now.Store(next)
 	return nil

@@ -31,7 +31,7 @@ func (h *fakeHost) DeleteVDPA(_ context.Context, name string) error {
 	return h.alter("remove-device", func() error { delete(h.devices, name); return nil })
 }
 
-// VDPADevices implements VDPA.
+// VDPADevices lists the devices.
 func (h *fakeHost) VDPADevices(ctx context.Context) ([]model.VDPADevice, error) {
 	w, err := h.look(ctx)
 	return w.VDPA, err

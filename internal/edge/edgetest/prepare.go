@@ -34,7 +34,7 @@ func (p *Preparer) Prepare(_ context.Context, r api.Prepare) ([]api.Prepared, er
 	}
 	if !r.DryRun && r.VM != "old" {
 		if r.Digest != "" && r.Digest != web.Digest {
-			return nil, &api.Error{Text: "the definition of web-1 is not what was shown any more", Remedy: "look at it again"}
+			return nil, &api.Error{Text: "the definition of web-1 has changed since it was shown", Remedy: "look at it again"}
 		}
 		p.prepared, web.Defined = !r.Undo, len(web.Changes) > 0
 	}

@@ -15,7 +15,7 @@ var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // under way, pending and finished, and findings.
 func View() *model.View {
 	s := &model.Snapshot{Time: Now, PFs: pfs(), VMs: vms(), Problems: []model.Problem{
-		{Subject: "pf1", Text: "its link is down: no VF of it carries anything", Remedy: "check the cable and the switch"},
+		{Subject: "pf1", Text: "its link is down: none of its VFs carries traffic", Remedy: "check the cable and the switch"},
 	}}
 	v := &model.View{
 		Snapshot: s, Target: &model.Target{Time: Now, Reasons: reasons(s)}, Mode: model.ModeEnforce,

@@ -40,7 +40,7 @@ func TestDoctor(t *testing.T) {
 	want := `problem vm1: twice the same
 problem vm6: it has no free PCIe root port, so no VF can be plugged
 problem pf0: its driver igb does not count per VF
-problem pf0: 1 of its VFs are left to others
+problem pf0: 1 of its VFs are not in Sluice's pool
 problem pf0: VFs that Sluice leaves alone: pf0/5 (vm8 has it as hostdev0, not attached by Sluice)
 problem pf1: its VFs are not in Sluice's pool
 problem vm2: its guest OS is not up: the guest agent's channel is not connected
@@ -51,7 +51,7 @@ problem vm6: it is being migrated
 problem vm7: none of its NICs is in the network of a PF of Sluice's pool
 problem vm8: it has no guest agent channel, so Sluice cannot tell when its OS is up
 problem vm8: it has a VF that Sluice did not attach, so Sluice leaves it alone
-problem vm9: its load on VF pf0/0 is not proved: no answer of the guest yet
+problem vm9: its load on VF pf0/0 is not confirmed: no answer of the guest yet
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -80,7 +80,7 @@ func TestDoctorWithoutPool(t *testing.T) {
 	s := New(f, f.uplinks(), f, f, Options{})
 	defer s.Close()
 	got := doctor.Examine(snapshot(t, s))
-	if !slices.ContainsFunc(got, func(p model.Problem) bool { return p.Text == "Sluice has no PF to share out" }) {
+	if !slices.ContainsFunc(got, func(p model.Problem) bool { return p.Text == "Sluice manages no PF" }) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -525,8 +525,8 @@ problem pf9: the config lists it, but there is no such PF
 problem pf0: sriov_numvfs changed from 4 to 3 since the config was read
 problem pf0: no VM can use its VFs: pf0 is in no bridge
 problem pf1: it has no VFs
-problem pf1: its link is down: no VF of it carries anything
-problem vm1: its load on VF pf0/0 cannot be told for long: driver igb does not count per VF, and no guest agent answers
+problem pf1: its link is down: none of its VFs carries traffic
+problem vm1: its load on VF pf0/0 will soon be unknown: driver igb does not count per VF, and no guest agent answers
 problem vm2: it has no free PCIe root port, so no VF can be plugged
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {

@@ -187,7 +187,7 @@ func (h *host) sound() error {
 	for _, p := range h.World.PFs() {
 		for mac := range p.self {
 			if !macs[mac] && mac != foreignMAC {
-				return fmt.Errorf("PF %s filters for %s, whose VM has gone", p.Name, mac)
+				return fmt.Errorf("PF %s filters for %s, whose VM is gone", p.Name, mac)
 			}
 		}
 	}
