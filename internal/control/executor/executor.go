@@ -52,21 +52,21 @@ func (e *Executor) Begin(now time.Time, m model.Move) (model.Step, error) {
 	if err := e.journal.Begin(m); err != nil {
 		return model.Step{}, err
 	}
-	r := e.take(now, m)
+	r := e.add(now, m)
 	r.journaled = true
 	return e.start(now, r), nil
 }
 
 // Do is Begin without the journal, for a Move that a crash may cut short: the next Snapshot shows again why it was needed.
-func (e *Executor) Do(now time.Time, m model.Move) model.Step { return e.start(now, e.take(now, m)) }
+func (e *Executor) Do(now time.Time, m model.Move) model.Step { return e.start(now, e.add(now, m)) }
 
 // Resume continues a Move that the journal has already; Due starts it.
-func (e *Executor) Resume(now time.Time, m model.Move) { e.take(now, m).journaled = true }
+func (e *Executor) Resume(now time.Time, m model.Move) { e.add(now, m).journaled = true }
 
 // Forget removes a Move that is not resumed from the journal.
 func (e *Executor) Forget(m model.Move) { _ = e.journal.End(m) }
 
-func (e *Executor) take(now time.Time, m model.Move) *Run {
+func (e *Executor) add(now time.Time, m model.Move) *Run {
 	e.moves++
 	r := &Run{MoveStatus: model.MoveStatus{ID: e.moves, Move: m, Started: now}, key: Key(m), retryAt: now}
 	e.runs[r.key] = r

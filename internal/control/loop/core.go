@@ -96,7 +96,7 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	}
 	c.snap = snap
 	c.forget(snap, now)
-	c.takeUpLeft(now)
+	c.resumeLeft(now)
 	c.watchIdle(now)
 	hints := c.hints(now)
 	c.target = c.decider.Decide(now, snap, hints)
@@ -183,7 +183,7 @@ func (c *Core) begin(now time.Time, m model.Move) (model.Step, bool) {
 		return model.Step{}, false
 	}
 	s, err := c.exec.Begin(now, plan.WithUndo(m, c.opts.Timeouts))
-	c.journalSaid(now, err)
+	c.noteJournal(now, err)
 	return s, err == nil
 }
 

@@ -24,11 +24,11 @@ func (c *Core) fail(now time.Time, m model.Move, err error) {
 		return
 	}
 	c.costs.spent(m.VM, func(k *costs) { k.Failed++ })
-	c.rest(now, nicOf(m), string(m.Kind)+" of "+m.VF.String()+" failed: "+err.Error(), false)
+	c.backOff(now, nicOf(m), string(m.Kind)+" of "+m.VF.String()+" failed: "+err.Error(), false)
 }
 
-// rest makes a NIC back off, twice as long each time; giveUp means that it gives up its VF meanwhile.
-func (c *Core) rest(now time.Time, nic model.NICID, why string, giveUp bool) {
+// backOff makes a NIC back off, twice as long each time; giveUp means that it gives up its VF meanwhile.
+func (c *Core) backOff(now time.Time, nic model.NICID, why string, giveUp bool) {
 	count := c.fails[nic].Count + 1
 	wait := reconcile.Backoff{First: c.opts.Backoff, Most: c.opts.BackoffMax}.After(count)
 	c.fails[nic] = failure{Count: count, Until: now.Add(wait), Text: why, Give: giveUp}
@@ -37,8 +37,8 @@ func (c *Core) rest(now time.Time, nic model.NICID, why string, giveUp bool) {
 // journalRest is how long Moves that need the journal wait after it refused one.
 const journalRest = 10 * time.Second
 
-// journalSaid records the journal's result.
-func (c *Core) journalSaid(now time.Time, err error) {
+// noteJournal records the journal's result.
+func (c *Core) noteJournal(now time.Time, err error) {
 	if c.journal = (reconcile.Failure{}); err != nil {
 		c.journal.Fail(now, err, reconcile.Backoff{First: journalRest})
 	}

@@ -138,7 +138,7 @@ func (c *Core) watchNIC(now time.Time, vm *model.VM, nic *model.NIC) {
 	if !seen {
 		c.idle[id] = now
 	} else if f := c.fails[id]; now.Sub(since) > 2*c.opts.Timeouts.Guest && (!f.Give || !now.Before(f.Until)) {
-		c.rest(now, id, "its guest does not use the VF it has: no driver has it open", true)
+		c.backOff(now, id, "its guest does not use the VF it has: no driver has it open", true)
 	}
 }
 
@@ -150,8 +150,8 @@ func holds(snap *model.Snapshot, id model.NICID) model.VFID {
 	return model.NoVF
 }
 
-// takeUpLeft resumes what an earlier run left unfinished, before anything is decided. A Move of a VM that could not be read waits.
-func (c *Core) takeUpLeft(now time.Time) {
+// resumeLeft resumes what an earlier run left unfinished, before anything is decided. A Move of a VM that could not be read waits.
+func (c *Core) resumeLeft(now time.Time) {
 	if c.opts.Mode != model.ModeEnforce {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 // Beyond describes how an existing grant exceeds what host policy would grant now, "" if it does not. The VF must have a grant. A
 // narrower policy never reduces existing grants, since the pod that has the VF would lose it while in use.
 func Beyond(v *model.VirtualVF, g *model.GuestPolicy) string {
-	has := beside(v)
+	has := beyondHost(v)
 	now, err := Judge(&has, v, g)
 	var said *channel.Error
 	switch {
@@ -35,8 +35,8 @@ func orUnlimited(r model.Rate) string {
 	return r.String()
 }
 
-// beside returns, as a request, what a VF was granted beyond what the host has set for it.
-func beside(v *model.VirtualVF) (r model.VFRequest) {
+// beyondHost returns, as a request, what a VF was granted beyond what the host has set for it.
+func beyondHost(v *model.VirtualVF) (r model.VFRequest) {
 	grant, host := &v.Grant.Port, &v.Port
 	r.MAC = v.Grant.MAC
 	if grant.VLAN != host.VLAN || !slices.Equal(grant.Trunk, host.Trunk) {

@@ -23,12 +23,12 @@ type Core struct {
 	state  *State
 	world  *World
 	ports  map[string]*model.SwitchPortState
-	owners map[model.MAC][]mine // NICs of running VMs, by MAC
+	owners map[model.MAC][]ownedNIC // NICs of running VMs, by MAC
 	out    Result
 }
 
-// mine is a NIC that has a given MAC.
-type mine struct {
+// ownedNIC is a NIC that has a given MAC.
+type ownedNIC struct {
 	vm  *VM
 	nic *model.NIC
 }
@@ -36,12 +36,12 @@ type mine struct {
 // Result is the outcome of a Tick.
 type Result struct {
 	Actions  []Action
-	Virtual  []Standing // in the order of the State
+	Virtual  []Status // in the order of the State
 	Problems []model.Problem
 }
 
-// Standing is the current status of a virtual PF.
-type Standing struct {
+// Status is the current status of a virtual PF.
+type Status struct {
 	model.VirtualPFStatus
 	Run     string // of its VM
 	Settled []bool // by function: nothing is left to do
@@ -88,11 +88,11 @@ func (c *Core) Finish(now time.Time, a Action, err error) {
 		c.tried.Delete(k) // if the object is gone, the next World shows it
 		return
 	}
-	c.tried.Object(k).End(now, a.attempt, err, rests(a.Kind))
+	c.tried.Object(k).End(now, a.attempt, err, backoff(a.Kind))
 }
 
-// rests returns the backoff after failures. It stays short while a carrier still has to be taken away.
-func rests(k Kind) reconcile.Backoff {
+// backoff returns the backoff after failures. It stays short while a carrier still has to be taken away.
+func backoff(k Kind) reconcile.Backoff {
 	if k == LinkDown {
 		return reconcile.Backoff{First: time.Second, Most: 4 * time.Second}
 	}
@@ -104,7 +104,7 @@ func (c *Core) failed(k key) error { return c.tried.Find(k).Failed.Err }
 
 // index builds the lookup tables of a Tick.
 func (c *Core) index() {
-	c.ports, c.owners = map[string]*model.SwitchPortState{}, map[model.MAC][]mine{}
+	c.ports, c.owners = map[string]*model.SwitchPortState{}, map[model.MAC][]ownedNIC{}
 	for i := range c.world.Ports {
 		c.ports[c.world.Ports[i].Tap] = &c.world.Ports[i]
 	}
@@ -112,7 +112,7 @@ func (c *Core) index() {
 		vm := &c.world.VMs[i]
 		for k := range vm.NICs {
 			n := &vm.NICs[k]
-			c.owners[n.MAC] = append(c.owners[n.MAC], mine{vm, n})
+			c.owners[n.MAC] = append(c.owners[n.MAC], ownedNIC{vm, n})
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestOrder(t *testing.T) {
 		}}}}, Ports: append(on(pf, model.No), c.ports...)}
 		core := NewCore()
 		if c.failed != nil {
-			core.tried.Object(key{SetPort, "a", q.VFAlias(0)}).Failed.Fail(time.Unix(1000, 0), c.failed, rests(SetPort))
+			core.tried.Object(key{SetPort, "a", q.VFAlias(0)}).Failed.Fail(time.Unix(1000, 0), c.failed, backoff(SetPort))
 		}
 		var got []string
 		for _, a := range core.Tick(time.Unix(1000, 0), testState(t, q), &w).Actions {
@@ -95,7 +95,7 @@ func TestSharedMAC(t *testing.T) {
 func TestPause(t *testing.T) {
 	var got []string
 	for _, n := range []int{1, 2, 3, 7, 100} {
-		got = append(got, fmt.Sprint(rests(SetPort).After(n), rests(LinkDown).After(n)))
+		got = append(got, fmt.Sprint(backoff(SetPort).After(n), backoff(LinkDown).After(n)))
 	}
 	if s := strings.Join(got, ", "); s != "1s 1s, 2s 2s, 4s 4s, 1m0s 4s, 1m0s 4s" {
 		t.Error(s)
@@ -110,7 +110,7 @@ func TestUnreadVMIsNotGone(t *testing.T) {
 	w := World{Unread: []model.VMID{"a"}, VDPA: []model.VDPADevice{{Name: model.VDPAName("a", "old", 0), InUse: model.No}}}
 	core := NewCore()
 	failed := key{SetPort, "a", p.VFAlias(0)}
-	core.tried.Object(failed).Failed.Fail(now, errors.New("no"), rests(SetPort))
+	core.tried.Object(failed).Failed.Fail(now, errors.New("no"), backoff(SetPort))
 	out := core.Tick(now, testState(t, p), &w)
 	if len(out.Actions) != 0 || core.failed(failed) == nil {
 		t.Errorf("actions %v, failure %v", out.Actions, core.failed(failed))

@@ -8,7 +8,7 @@ import (
 
 // virtual decides what to do about a virtual PF.
 func (c *Core) virtual(p *model.VirtualPF) {
-	s := Standing{VirtualPFStatus: model.VirtualPFStatus{VirtualPF: *p}}
+	s := Status{VirtualPFStatus: model.VirtualPFStatus{VirtualPF: *p}}
 	vm := c.world.FindVM(p.VM)
 	if vm != nil {
 		s.VMName = vm.Name // it may have been renamed
@@ -71,9 +71,9 @@ func (c *Core) function(p *model.VirtualPF, vm *VM, vf int) (f model.FunctionSta
 	}
 	f.Tap, f.Carrier = nic.Tap, nic.Carrier
 	up, why := WantsLink(p, vf)
-	if twin := c.twin(p, vf, vm, nic); up && twin != "" {
-		up, why = nic.Carrier == model.Yes, twin // a running function is not cut off because of what another VM did later
-		f.Problems = append(f.Problems, model.Problem{Subject: vm.Name, Text: f.Alias + ": " + twin, Remedy: "give one of the two another MAC"})
+	if other := c.sameMAC(p, vf, vm, nic); up && other != "" {
+		up, why = nic.Carrier == model.Yes, other // a running function is not cut off because of what another VM did later
+		f.Problems = append(f.Problems, model.Problem{Subject: vm.Name, Text: f.Alias + ": " + other, Remedy: "give one of the two another MAC"})
 	}
 	f.Why = why
 	return f, c.carry(p, vm, vf, nic, up, &f)
@@ -170,8 +170,8 @@ func (c *Core) igb(p *model.VirtualPF, vm *VM, vf int, f model.FunctionStatus) (
 	return f, f.InForce && (!up || nic.Carrier == model.Yes)
 }
 
-// twin describes another NIC on the same bridge that has one of the function's MACs, "" if there is none.
-func (c *Core) twin(p *model.VirtualPF, vf int, vm *VM, nic *model.NIC) string {
+// sameMAC describes another NIC on the same bridge that has one of the function's MACs, "" if there is none.
+func (c *Core) sameMAC(p *model.VirtualPF, vf int, vm *VM, nic *model.NIC) string {
 	for _, m := range functionMACs(p, vf) {
 		for _, o := range c.owners[m] {
 			same := o.vm == vm && o.nic == nic

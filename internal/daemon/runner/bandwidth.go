@@ -23,10 +23,10 @@ type Counters interface {
 	Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwidth.Reading, error)
 }
 
-// Standing is a loop.Enforcer whose Limits outlive the daemon without any Snapshot showing them.
-type Standing interface {
-	// Standing lists the Limits that are in place, as read back.
-	Standing(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error)
+// Persistent is a loop.Enforcer whose Limits outlive the daemon without any Snapshot showing them.
+type Persistent interface {
+	// InPlace lists the Limits that are in place, as read back.
+	InPlace(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error)
 }
 
 // Sweeper is a loop.Enforcer that can remove leftovers of an earlier run that no Limit is about: on taps that no VM has, or trees
@@ -145,12 +145,12 @@ func (r *Bandwidth) Sweep(snap *model.Snapshot) (failed error) {
 // adopt takes over the limits that an earlier run left, so that those that are not wanted are lifted.
 func (r *Bandwidth) adopt(snap *model.Snapshot) (failed error) {
 	for _, e := range r.Enforcers {
-		s, ok := e.(Standing)
+		s, ok := e.(Persistent)
 		if !ok {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), limitDeadline)
-		stand, err := s.Standing(ctx, snap)
+		stand, err := s.InPlace(ctx, snap)
 		cancel()
 		if err != nil {
 			r.Log.Warn("cannot read which limits an earlier run left; unwanted ones may remain", "enforcer", e.Name(), "error", err)

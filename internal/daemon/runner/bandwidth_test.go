@@ -326,7 +326,7 @@ func TestSlowEnforcerHoldsUpNoLease(t *testing.T) {
 // left is an enforcer with a limit that an earlier run set.
 type left struct{ enforcer }
 
-func (l *left) Standing(context.Context, *model.Snapshot) ([]model.Limit, error) {
+func (l *left) InPlace(context.Context, *model.Snapshot) ([]model.Limit, error) {
 	k := model.LimitKey{VM: "a", NIC: "ua-0", Path: model.PathVirtio, Dir: model.Rx}
 	return []model.Limit{{LimitKey: k, Contract: model.Rate{Bits: 5e9}}}, nil
 }
@@ -439,7 +439,7 @@ type guests struct {
 
 func (*guests) Slow() {}
 
-func (*guests) Standing(context.Context, *model.Snapshot) (stand []model.Limit, err error) {
+func (*guests) InPlace(context.Context, *model.Snapshot) (stand []model.Limit, err error) {
 	for _, vm := range []model.VMID{"a", "b"} {
 		stand = append(stand, model.Limit{
 			LimitKey: model.LimitKey{VM: vm, NIC: "ua-0", Path: model.PathVF, Dir: model.Tx},

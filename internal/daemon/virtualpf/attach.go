@@ -28,7 +28,7 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 	if err != nil {
 		return channel.Attached{}, err
 	}
-	if err := g.mayHave(ctx, f, asked.MAC); err != nil {
+	if err := g.checkMAC(ctx, f, asked.MAC); err != nil {
 		return channel.Attached{}, err
 	}
 	judge := func(s *vpf.State) (*model.VirtualVF, model.VFGrant, error) {
@@ -63,10 +63,10 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 	}
 	err = g.m.settled(ctx, f, next.Rev)
 	if err == nil {
-		err = g.carried(f)
+		err = g.checkCarrier(f)
 	}
 	if err != nil {
-		return channel.Attached{}, errors.Join(g.failed(err), g.back(f, &before, &grant))
+		return channel.Attached{}, errors.Join(g.failed(err), g.undo(f, &before, &grant))
 	}
 	v, err := next.VF(f)
 	if err != nil {
@@ -75,8 +75,8 @@ func (g guest) Attach(ctx context.Context, a channel.Attach) (channel.Attached, 
 	return channel.Attached{MAC: macOf(v).String(), VLAN: v.Grant.Port.VLAN}, nil
 }
 
-// mayHave refuses a MAC that is used outside virtual PFs. It may ask libvirt, so it is called before the State is locked.
-func (g guest) mayHave(ctx context.Context, f vpf.Function, mac model.MAC) error {
+// checkMAC refuses a MAC that is used outside virtual PFs. It may ask libvirt, so it is called before the State is locked.
+func (g guest) checkMAC(ctx context.Context, f vpf.Function, mac model.MAC) error {
 	v, err := g.m.Runner.Store.State().VF(f)
 	if err != nil || mac.IsZero() || mac == v.MAC {
 		return nil //nolint:nilerr // grant says what is wrong
@@ -136,8 +136,8 @@ func (g guest) grant(s *vpf.State, run *vpf.VM, f vpf.Function, v *model.Virtual
 	return grant, err
 }
 
-// carried says why a VF that was granted has no carrier although nothing is left to be done.
-func (g guest) carried(f vpf.Function) error {
+// checkCarrier returns why a VF that was granted has no carrier although nothing is left to be done.
+func (g guest) checkCarrier(f vpf.Function) error {
 	v, _ := g.m.Runner.View()
 	s := v.Find(f.VM, f.Name)
 	if s == nil || f.VF+1 >= len(s.Functions) {
@@ -150,8 +150,8 @@ func (g guest) carried(f vpf.Function) error {
 	return errors.New(whyNot(v, s, f.VF))
 }
 
-// back undoes an Attach that could not be applied: the VF has its earlier grant again, with what the host has set since.
-func (g guest) back(f vpf.Function, before *model.VirtualVF, granted *model.VFGrant) error {
+// undo reverts an Attach that could not be applied: the VF has its earlier grant again, with what the host has set since.
+func (g guest) undo(f vpf.Function, before *model.VirtualVF, granted *model.VFGrant) error {
 	g.m.allowance(g.vm).changes.Reserve() // not waited for here: the guest's next change is
 	_, err := g.m.Runner.Store.UpdateSoon(func(s *vpf.State) error {
 		v, err := s.VF(f)

@@ -28,7 +28,7 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 	if p.VM != "" && store.State().Find(p.VM, p.Name) != nil {
 		return p, hasAlready(&p)
 	}
-	if err := m.free(ctx, &p); err != nil {
+	if err := m.checkMACs(ctx, &p); err != nil {
 		return p, err
 	}
 	for i := range p.VFs {
@@ -53,12 +53,12 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 		return p, errors.Join(err, m.Runner.Domains.UndefineVPF(context.WithoutCancel(ctx), p.VM, p.Name))
 	}
 	m.changed()
-	m.seen(ctx, state.Rev)
-	return p, m.devicesStand(ctx, &p, state.Rev)
+	m.awaitView(ctx, state.Rev)
+	return p, m.awaitDevices(ctx, &p, state.Rev)
 }
 
-// seen waits until List reflects a State that is at least this new, so that the caller can configure a new virtual PF at once.
-func (m *Manager) seen(ctx context.Context, rev uint64) {
+// awaitView waits until List reflects a State that is at least this new, so that the caller can configure a new virtual PF at once.
+func (m *Manager) awaitView(ctx context.Context, rev uint64) {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
 	for {
@@ -74,8 +74,8 @@ func (m *Manager) seen(ctx context.Context, rev uint64) {
 	}
 }
 
-// devicesStand waits until the VM can be started with its new virtual PF.
-func (m *Manager) devicesStand(ctx context.Context, p *model.VirtualPF, rev uint64) error {
+// awaitDevices waits until the VM can be started with its new virtual PF.
+func (m *Manager) awaitDevices(ctx context.Context, p *model.VirtualPF, rev uint64) error {
 	if p.Backend != model.BackendVDPA {
 		return nil
 	}
@@ -92,9 +92,9 @@ func hasAlready(p *model.VirtualPF) error {
 		p.VMName, p.Name)
 }
 
-// free rejects MACs of a new virtual PF that are in use. libvirt itself checks the MACs of the functions; the VM's own XML may contain
+// checkMACs rejects MACs of a new virtual PF that are in use. libvirt itself checks the MACs of the functions; the VM's own XML may contain
 // them after an interrupted definition.
-func (m *Manager) free(ctx context.Context, p *model.VirtualPF) error {
+func (m *Manager) checkMACs(ctx context.Context, p *model.VirtualPF) error {
 	list := []model.MAC{p.MAC}
 	for i := range p.VFs {
 		if err := m.unused(ctx, p.VFs[i].Port.MACs...); err != nil {

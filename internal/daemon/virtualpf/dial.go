@@ -65,17 +65,17 @@ func (m *Manager) dial(ctx context.Context, wg *sync.WaitGroup, lines map[model.
 		}
 		on, cancel := context.WithCancel(ctx)
 		lines[vm] = line{run, cancel}
-		own := m.heard.open(vm, m.Now())
+		own := m.contacts.open(vm, m.Now())
 		wg.Go(func() {
 			defer cancel()
-			defer m.heard.end(vm, own)
-			m.keep(on, vm)
+			defer m.contacts.end(vm, own)
+			m.serveRun(on, vm)
 		})
 	}
 }
 
-// keep serves a VM's channel and reconnects when the connection ends.
-func (m *Manager) keep(ctx context.Context, vm model.VMID) {
+// serveRun serves a VM's channel and reconnects when the connection ends.
+func (m *Manager) serveRun(ctx context.Context, vm model.VMID) {
 	said := ""
 	for ctx.Err() == nil {
 		since := m.Now()
@@ -83,7 +83,7 @@ func (m *Manager) keep(ctx context.Context, vm model.VMID) {
 		if ctx.Err() != nil {
 			return
 		}
-		m.heard.failed(vm, err)
+		m.contacts.failed(vm, err)
 		if err != nil && err.Error() != said {
 			said = err.Error()
 			m.Runner.Log.Warn("the channel of a VM was closed; opening it again", "vm", string(vm), "error", err)
@@ -98,30 +98,30 @@ func (m *Manager) keep(ctx context.Context, vm model.VMID) {
 // silentFor is how long a guest with a channel may stay silent: it has to boot first. sluice-guest repeats its hello every 11 s.
 const silentFor = 3 * time.Minute
 
-// heard records when each guest was last heard from.
-type heard struct {
+// contacts records when each guest was last heard from.
+type contacts struct {
 	mu    sync.Mutex
-	lines map[model.VMID]*hearing
+	lines map[model.VMID]*contact
 }
 
-// hearing is the record of one line.
-type hearing struct {
+// contact is the record of one line.
+type contact struct {
 	last time.Time // time of the last hello; before the first, of the start of the line
 	err  error     // why the last attempt to open the channel failed
 }
 
-func (h *heard) open(vm model.VMID, now time.Time) *hearing {
+func (h *contacts) open(vm model.VMID, now time.Time) *contact {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.lines == nil {
-		h.lines = map[model.VMID]*hearing{}
+		h.lines = map[model.VMID]*contact{}
 	}
-	h.lines[vm] = &hearing{last: now}
+	h.lines[vm] = &contact{last: now}
 	return h.lines[vm]
 }
 
 // end forgets a line, unless the VM has a new one already.
-func (h *heard) end(vm model.VMID, own *hearing) {
+func (h *contacts) end(vm model.VMID, own *contact) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.lines[vm] == own {
@@ -129,7 +129,7 @@ func (h *heard) end(vm model.VMID, own *hearing) {
 	}
 }
 
-func (h *heard) hello(vm model.VMID, now time.Time) {
+func (h *contacts) hello(vm model.VMID, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l := h.lines[vm]; l != nil {
@@ -137,7 +137,7 @@ func (h *heard) hello(vm model.VMID, now time.Time) {
 	}
 }
 
-func (h *heard) failed(vm model.VMID, err error) {
+func (h *contacts) failed(vm model.VMID, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l := h.lines[vm]; l != nil {
@@ -146,7 +146,7 @@ func (h *heard) failed(vm model.VMID, err error) {
 }
 
 // problems reports a guest that has a channel and has been silent for too long.
-func (h *heard) problems(vm model.VMID, name string, now time.Time) []model.Problem {
+func (h *contacts) problems(vm model.VMID, name string, now time.Time) []model.Problem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := h.lines[vm]

@@ -94,9 +94,9 @@ func TestSilentGuest(t *testing.T) {
 		return out
 	}
 	tried := func() bool {
-		r.heard.mu.Lock()
-		defer r.heard.mu.Unlock()
-		return r.heard.lines["a"] != nil && r.heard.lines["a"].err != nil
+		r.contacts.mu.Lock()
+		defer r.contacts.mu.Unlock()
+		return r.contacts.lines["a"] != nil && r.contacts.lines["a"].err != nil
 	}
 	r.until("the channel was tried", tried)
 	if have := said(); have != "" {

@@ -37,7 +37,7 @@ func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, err
 	if len(h.Boot) > maxBoot {
 		return out, vpf.Invalid("a boot_id has at most %d bytes", maxBoot)
 	}
-	g.m.heard.hello(g.vm, g.m.Now())
+	g.m.contacts.hello(g.vm, g.m.Now())
 	run, err := g.running()
 	if err != nil {
 		return out, err

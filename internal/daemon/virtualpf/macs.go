@@ -10,11 +10,11 @@ import (
 	"sluice/internal/model"
 )
 
-// takenFor is how long a list of used MACs is reused, so that a guest that asks for one MAC after another does not load libvirt.
-const takenFor = 10 * time.Second
+// usedMACsFor is how long a list of used MACs is reused, so that a guest that asks for one MAC after another does not load libvirt.
+const usedMACsFor = 10 * time.Second
 
-// taken caches the owners of MACs outside virtual PFs: NICs of VMs, running or not, and interfaces of the host.
-type taken struct {
+// usedMACs caches the owners of MACs outside virtual PFs: NICs of VMs, running or not, and interfaces of the host.
+type usedMACs struct {
 	mu    sync.Mutex
 	at    time.Time
 	owner map[model.MAC]string
@@ -27,11 +27,11 @@ func (m *Manager) unused(ctx context.Context, list ...model.MAC) error {
 	if len(list) == 0 {
 		return nil
 	}
-	t := &m.taken
+	t := &m.usedMACs
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now := m.Now(); t.at.IsZero() || now.Sub(t.at) > takenFor {
-		t.owner, t.err = m.whose(ctx)
+	if now := m.Now(); t.at.IsZero() || now.Sub(t.at) > usedMACsFor {
+		t.owner, t.err = m.readUsedMACs(ctx)
 		t.at = now
 	}
 	if t.err != nil {
@@ -45,8 +45,8 @@ func (m *Manager) unused(ctx context.Context, list ...model.MAC) error {
 	return nil
 }
 
-// whose asks libvirt and the kernel for the owners of MACs.
-func (m *Manager) whose(ctx context.Context) (map[model.MAC]string, error) {
+// readUsedMACs asks libvirt and the kernel for the owners of MACs.
+func (m *Manager) readUsedMACs(ctx context.Context) (map[model.MAC]string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin) // the result is cached for all callers
 	defer cancel()
 	all, err := m.HostMACs()

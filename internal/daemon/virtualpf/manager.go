@@ -27,10 +27,10 @@ type Manager struct {
 	// Count receives the NIC counters that a guest reports, untrusted like all guest input; nil: nobody needs them.
 	Count func(vm model.VMID, c channel.Counters)
 
-	checks checks
-	taken  taken
-	heard  heard
-	guests allowances
+	checks   checks
+	usedMACs usedMACs
+	contacts contacts
+	guests   allowances
 }
 
 // allowance returns the remaining allowance of a VM's guest.
@@ -57,10 +57,10 @@ func (m *Manager) List(context.Context) ([]model.VirtualPFStatus, error) {
 }
 
 // about returns the problems of a virtual PF as a whole.
-func (m *Manager) about(s *vpf.Standing) []model.Problem {
-	out := slices.Concat(s.Problems, m.checks.of(s.VM, s.Name), m.overstanding(s))
+func (m *Manager) about(s *vpf.Status) []model.Problem {
+	out := slices.Concat(s.Problems, m.checks.of(s.VM, s.Name), m.exceedingGrants(s))
 	if s.Channel {
-		out = append(out, m.heard.problems(s.VM, s.VMName, m.Now())...)
+		out = append(out, m.contacts.problems(s.VM, s.VMName, m.Now())...)
 	}
 	return out
 }
@@ -101,7 +101,7 @@ func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs 
 		return err
 	}
 	for _, vf := range vfs {
-		if err := m.mayHave(ctx, vpf.Function{VM: vm, Name: name, VF: vf}, trial.Find(vm, name).VFs[vf].Port.MACs); err != nil {
+		if err := m.checkPortMACs(ctx, vpf.Function{VM: vm, Name: name, VF: vf}, trial.Find(vm, name).VFs[vf].Port.MACs); err != nil {
 			return err
 		}
 	}
@@ -124,8 +124,8 @@ func (m *Manager) SetPorts(ctx context.Context, vm model.VMID, name string, vfs 
 	return nil
 }
 
-// mayHave rejects MACs that are in use elsewhere. It may ask libvirt, so it runs before the State is locked.
-func (m *Manager) mayHave(ctx context.Context, f vpf.Function, list []model.MAC) error {
+// checkPortMACs rejects MACs that are in use elsewhere. It may ask libvirt, so it runs before the State is locked.
+func (m *Manager) checkPortMACs(ctx context.Context, f vpf.Function, list []model.MAC) error {
 	for _, mac := range list {
 		if has := m.owner(mac, f); has != "" {
 			return &usedMAC{mac, has}
@@ -160,7 +160,7 @@ func (m *Manager) settled(ctx context.Context, f vpf.Function, rev uint64) error
 }
 
 // whyNot describes why a function is not settled.
-func whyNot(v *View, s *vpf.Standing, vf int) string {
+func whyNot(v *View, s *vpf.Status, vf int) string {
 	switch {
 	case v.Err != nil:
 		return v.Err.Error()
@@ -183,8 +183,8 @@ func (m *Manager) Share(vm model.VMID, nic *model.NIC) model.SLA {
 	return p.VFs[nic.Function-1].Effective().SLA
 }
 
-// overstanding returns the grants of a virtual PF that exceed the policy of its VM.
-func (m *Manager) overstanding(s *vpf.Standing) (out []model.Problem) {
+// exceedingGrants returns the grants of a virtual PF that exceed the policy of its VM.
+func (m *Manager) exceedingGrants(s *vpf.Status) (out []model.Problem) {
 	for i := range s.VFs {
 		if s.VFs[i].Grant == nil {
 			continue

@@ -60,7 +60,7 @@ type View struct {
 }
 
 // Find returns the status of a virtual PF, or nil.
-func (v *View) Find(vm model.VMID, name string) *vpf.Standing {
+func (v *View) Find(vm model.VMID, name string) *vpf.Status {
 	for i := range v.Virtual {
 		if s := &v.Virtual[i]; s.VM == vm && s.Name == name {
 			return s
@@ -149,10 +149,10 @@ func (r *Runner) world(ctx context.Context, fresh bool) (vpf.World, error) {
 }
 
 // blind lists the virtual PFs while the host cannot be observed.
-func (r *Runner) blind(s *vpf.State, err error) (out []vpf.Standing) {
+func (r *Runner) blind(s *vpf.State, err error) (out []vpf.Status) {
 	for k := range s.Virtual {
 		st := model.VirtualPFStatus{VirtualPF: s.Virtual[k], Why: "not known: " + err.Error()}
-		out = append(out, vpf.Standing{VirtualPFStatus: st})
+		out = append(out, vpf.Status{VirtualPFStatus: st})
 	}
 	return out
 }

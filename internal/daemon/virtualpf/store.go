@@ -188,7 +188,7 @@ func (s *Store) write(batch []*update) {
 		return
 	}
 	next.Rev++
-	err := s.keep(next)
+	err := s.save(next)
 	for _, e := range good {
 		if e.err = err; err == nil {
 			e.state = next
@@ -196,8 +196,8 @@ func (s *Store) write(batch []*update) {
 	}
 }
 
-// keep saves a State and makes it the current one.
-func (s *Store) keep(next *vpf.State) error {
+// save saves a State and makes it the current one.
+func (s *Store) save(next *vpf.State) error {
 	text, err := encode(next)
 	if err != nil {
 		return err

@@ -77,16 +77,16 @@ func (g *GuestHTB) Apply(ctx context.Context, snap *model.Snapshot, batch []mode
 	return r.now, errors.Join(r.errs...)
 }
 
-// standingAtMost is how many guests Standing asks concurrently.
-const standingAtMost = 4
+// askAtOnce is how many guests InPlace asks concurrently.
+const askAtOnce = 4
 
-// Standing implements runner.Standing: it returns the contracts that an earlier run left in guests. A guest that cannot be asked is
+// InPlace implements runner.Persistent: it returns the contracts that an earlier run left in guests. A guest that cannot be asked is
 // skipped: most have no limit of Sluice's, and some do not even allow the query.
-func (g *GuestHTB) Standing(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error) {
+func (g *GuestHTB) InPlace(ctx context.Context, snap *model.Snapshot) ([]model.Limit, error) {
 	var mu sync.Mutex
 	var out []model.Limit
 	var work errgroup.Group
-	work.SetLimit(standingAtMost)
+	work.SetLimit(askAtOnce)
 	for vm, nic := range snap.NICs() {
 		key := model.LimitKey{VM: vm.ID, NIC: nic.Alias, Path: model.PathVF, Dir: model.Tx}
 		if vm.State != model.VMRunning || g.Can(snap, key) == model.No {

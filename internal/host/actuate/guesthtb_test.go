@@ -139,7 +139,7 @@ func TestGuestHTBStanding(t *testing.T) {
 	}
 	want := limitOf(1, 0)
 	want.Contract = model.Rate{Bits: 5e6}
-	if got, err := NewGuestHTB(f).Standing(t.Context(), snap); err != nil || len(got) != 1 || got[0] != want {
+	if got, err := NewGuestHTB(f).InPlace(t.Context(), snap); err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -130,9 +130,9 @@ func updateTap(ctx context.Context, taps Taps, nic *model.NIC, vm model.VMID, ed
 // lifts reports whether nothing is limited: a policer ignores guarantees.
 func lifts(l *model.Limit) bool { return l.IsZero() && l.Contract.IsZero() }
 
-// Standing returns the limits in force on the taps of the Snapshot, whichever process set them, including taps directed to a tree. It
+// InPlace returns the limits in force on the taps of the Snapshot, whichever process set them, including taps directed to a tree. It
 // changes nothing.
-func (p *Police) Standing(ctx context.Context, snap *model.Snapshot) (found []model.Limit, err error) {
+func (p *Police) InPlace(ctx context.Context, snap *model.Snapshot) (found []model.Limit, err error) {
 	if p.unable != nil {
 		return nil, nil
 	}

@@ -133,7 +133,7 @@ func TestPoliceReadsWhatIsInForce(t *testing.T) {
 	f.stands["tap1"] = tap.Policy{Tap: "tap1", Tx: tap.PathRates{Contract: contract}}
 	f.stands["tap9"] = tap.Policy{Tap: "tap9", Rx: tap.PathRates{Contract: contract}}
 	p := NewPolice(f)
-	stand, err := p.Standing(t.Context(), snap)
+	stand, err := p.InPlace(t.Context(), snap)
 	if err != nil || len(stand) != 1 || stand[0] != policeLimit(1, model.Tx, model.Rate{}, contract) {
 		t.Errorf("%+v, %v", stand, err)
 	}
@@ -151,7 +151,7 @@ func TestPoliceLeadsPastTrees(t *testing.T) {
 	f, snap := policed()
 	f.stands["tap1"] = tap.Policy{Tap: "tap1", Shaper: 7, Class: 1<<16 | 3}
 	p := NewPolice(f)
-	stand, err := p.Standing(t.Context(), snap)
+	stand, err := p.InPlace(t.Context(), snap)
 	if err != nil || len(stand) != 1 || stand[0].VM != id(1) || stand[0].Dir != model.Tx || stand[0].Lifts() {
 		t.Fatalf("%+v, %v", stand, err)
 	}
