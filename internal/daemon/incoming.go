@@ -69,7 +69,7 @@ func (k *incoming) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	}
 	for id, cancel := range k.waits {
 		_, kept := k.kept[id]
-		if vf := snap.FindVF(id); !kept && (vf == nil || vf.Holder == "") { // the VM did not come, or has gone again
+		if vf := snap.FindVF(id); !kept && (vf == nil || vf.Holder == "") { // the VM did not come, or is gone again
 			cancel()
 			delete(k.waits, id)
 		}

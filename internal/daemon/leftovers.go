@@ -117,10 +117,10 @@ func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA
 				if p.Tap != n.Tap || p.Detached == model.Yes {
 					continue
 				}
-				if p.Shaper != 0 || !stands(p.Tx, sla.Limit, n) {
+				if p.Shaper != 0 || !onlyContract(p.Tx, sla.Limit, n) {
 					add("tap "+p.Tap, "left with "+ratesText(p.Tx, p.Shaper)+" for what it sends", sla.Limit)
 				}
-				if !stands(p.Rx, sla.Receive, n) {
+				if !onlyContract(p.Rx, sla.Receive, n) {
 					add("tap "+p.Tap, "left with "+ratesText(p.Rx, 0)+" for what it receives", sla.Receive)
 				}
 			}
@@ -148,9 +148,9 @@ func askedOf(rules *model.Rules, vm *model.VM, n *model.NIC) model.SLA {
 	return model.SLA{Limit: vpf.Tighter(n.Share.Limit, whole.Limit), Receive: vpf.Tighter(n.Share.Receive, whole.Receive)}
 }
 
-// stands reports whether the contract alone holds. A VM's packets/s are divided among its NICs, and a virtual PF's limits among
+// onlyContract reports whether the contract alone limits a path. A VM's packets/s are divided among its NICs, and a virtual PF's limits among
 // its functions, so these are not compared exactly.
-func stands(r tap.PathRates, want model.Rate, n *model.NIC) bool {
+func onlyContract(r tap.PathRates, want model.Rate, n *model.NIC) bool {
 	if n.VirtualPF != "" {
 		return r.Now.IsZero() && (r.Contract.Bits > 0) == (want.Bits > 0) && r.Contract.Bits <= want.Bits &&
 			(r.Contract.Packets > 0) == (want.Packets > 0)

@@ -148,11 +148,9 @@ func asideSeen(ctx context.Context, client *client.Client, ids []model.VFID) err
 	if err != nil {
 		return err
 	}
-	for i := range plan.Active {
-		for _, id := range ids {
-			if plan.Active[i].VF == id.String() {
-				return fmt.Errorf("a move with VF %s is under way", id)
-			}
+	for _, id := range ids {
+		if slices.ContainsFunc(plan.Active, func(m api.MoveReport) bool { return m.VF == id.String() }) {
+			return fmt.Errorf("a move with VF %s is under way", id)
 		}
 	}
 	return nil

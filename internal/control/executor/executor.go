@@ -23,8 +23,8 @@ type Options struct {
 	Delay   time.Duration // before the first retry; doubles up to a minute
 }
 
-// ErrCancelled is in the cause of a Run that was cancelled.
-var ErrCancelled = errors.New("cancelled")
+// errCancelled is in the cause of a Run that was cancelled.
+var errCancelled = errors.New("cancelled")
 
 // Executor holds the Moves under way. It is not safe for concurrent use.
 type Executor struct {
@@ -134,7 +134,7 @@ func (e *Executor) Cancel(now time.Time, r *Run, why error) (giveUp uint64) {
 	if r.Undoing || r.cancel != nil || !r.step().Flow.Turns {
 		return 0
 	}
-	r.cancel = errors.Join(ErrCancelled, why)
+	r.cancel = errors.Join(errCancelled, why)
 	switch {
 	case r.stepID == 0:
 		e.undo(now, r, r.cancel)

@@ -33,7 +33,7 @@ func (r *Run) Over() bool { return !r.Ended.IsZero() }
 func (r *Run) Cause() error { return r.cause }
 
 // Cancelled reports whether it was undone because it was cancelled.
-func (r *Run) Cancelled() bool { return errors.Is(r.cause, ErrCancelled) }
+func (r *Run) Cancelled() bool { return errors.Is(r.cause, errCancelled) }
 
 // Now returns the Step that is under way or due next.
 func (r *Run) Now() model.Step { return *r.step() }

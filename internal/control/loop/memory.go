@@ -47,11 +47,7 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 	if c.record.totals.Ticks%sweepEvery == 1 {
 		c.forgetFilters(snap)
 	}
-	for id, until := range c.badVFs {
-		if !now.Before(until) {
-			delete(c.badVFs, id)
-		}
-	}
+	maps.DeleteFunc(c.badVFs, func(_ model.VFID, until time.Time) bool { return !now.Before(until) })
 }
 
 // sweepEvery is the number of ticks between two searches for state of VMs that are gone.

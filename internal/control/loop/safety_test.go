@@ -59,7 +59,7 @@ func TestVFOfAMoveThatIsUndoneIsNotGivenOut(t *testing.T) {
 	}
 	did := h.do(h.Finish(h.now, steps[0].ID, nil), works)
 	if over, next := slices.Index(did, "announce a"), slices.Index(did, "attach b"); over < 0 || next < over {
-		t.Errorf("did %v, want b's plug when a's is taken back", did)
+		t.Errorf("did %v, want b's plug when a's is undone", did)
 	}
 }
 

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -66,9 +67,5 @@ func (u *unseen) drop(read time.Time, shown func(endedMove)) {
 			delete(u.moves, vm)
 		}
 	}
-	for vf, at := range u.freed {
-		if read.After(at) {
-			delete(u.freed, vf)
-		}
-	}
+	maps.DeleteFunc(u.freed, func(_ model.VFID, at time.Time) bool { return read.After(at) })
 }

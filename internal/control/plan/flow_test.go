@@ -21,7 +21,7 @@ func TestWithUndo(t *testing.T) {
 			turns = false
 		}
 		if st.Flow.Turns != turns {
-			t.Errorf("%s: turns %v: a plug is taken back until the bridge sends to the VF", st, st.Flow.Turns)
+			t.Errorf("%s: turns %v: a plug is undone until the bridge sends to the VF", st, st.Flow.Turns)
 		}
 		if st.Flow.Waits != (st.Kind == model.StepWaitGuest) {
 			t.Errorf("%s: only waits %v", st, st.Flow.Waits)
@@ -30,7 +30,7 @@ func TestWithUndo(t *testing.T) {
 			t.Errorf("%s: undone by %s, want %s", st, kinds(plug.UndoAt(i, false)), want)
 		}
 		if kinds(plug.UndoAt(i, true)) != kinds(cleanupSteps()) {
-			t.Errorf("%s: after a VM that has gone: %s", st, kinds(plug.UndoAt(i, true)))
+			t.Errorf("%s: for a VM that is gone: %s", st, kinds(plug.UndoAt(i, true)))
 		}
 	}
 	for i, st := range WithUndo(unplug, DefaultTimeouts).Steps {

@@ -195,7 +195,7 @@ func TestResume(t *testing.T) {
 			func(*model.Snapshot) {},
 			"",
 		},
-		{"the VM has gone", plugB, func(s *model.Snapshot) { s.VMs = s.VMs[:1] }, "repair clear-vf"},
+		{"the VM is gone", plugB, func(s *model.Snapshot) { s.VMs = s.VMs[:1] }, "repair clear-vf"},
 		{"somebody else has the VF", plugB, func(s *model.Snapshot) { s.PFs[0].VFs[1].Holder = "c" }, ""},
 		{"another NIC of the VM has the VF", plugB, func(s *model.Snapshot) {
 			other := s.VMs[1].NICs[0]

@@ -30,8 +30,8 @@ func TestOrder(t *testing.T) {
 		want    string
 	}{
 		"new":                          {nil, model.No, true, nil, "set-port"},
-		"its policy stands":            {on(good, model.No), model.No, true, nil, "link-up"},
-		"all stands":                   {on(good, model.No), model.Yes, true, nil, ""},
+		"its policy is in force":       {on(good, model.No), model.No, true, nil, "link-up"},
+		"everything is in force":       {on(good, model.No), model.Yes, true, nil, ""},
 		"up without a policy":          {nil, model.Yes, true, nil, "link-down set-port"},
 		"up, and detached":             {on(good, model.Yes), model.Yes, true, nil, "link-down set-port"},
 		"up, and nobody can tell":      {on(good, model.Unknown), model.Yes, true, nil, "link-down set-port"},

@@ -133,7 +133,7 @@ func (c *Core) clearing(tap string) bool {
 }
 
 // mustDown returns why a function must not have a carrier now, "" if it may have one.
-func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed, stands bool) string {
+func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed, inForce bool) string {
 	switch {
 	case !up:
 		return "it should not have one"
@@ -141,7 +141,7 @@ func (c *Core) mustDown(have *model.SwitchPortState, up bool, failed, stands boo
 		return "its tap has no policy"
 	case have.Detached != model.No:
 		return "somebody removed the policy from its tap"
-	case !stands && failed:
+	case !inForce && failed:
 		return "its policy cannot be set"
 	}
 	return ""

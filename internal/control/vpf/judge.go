@@ -131,24 +131,22 @@ func judgeSpoof(r *model.VFRequest, v *model.VirtualVF, g *model.GuestPolicy, ou
 }
 
 func judgeARP(r *model.VFRequest, v *model.VirtualVF, _ *model.GuestPolicy, out *model.VFGrant) error {
-	if r.CheckARP == nil {
-		return nil
-	}
-	if !*r.CheckARP && v.Port.CheckARP {
-		return Denied("the host checks ARP and ND of this VF", "leave check_arp out")
-	}
-	out.Port.CheckARP = *r.CheckARP
-	return nil
+	return setRestriction(r.CheckARP, v.Port.CheckARP, &out.Port.CheckARP, "the host checks ARP and ND of this VF", "leave check_arp out")
 }
 
 func judgeIsolated(r *model.VFRequest, v *model.VirtualVF, _ *model.GuestPolicy, out *model.VFGrant) error {
-	if r.Isolated == nil {
+	return setRestriction(r.Isolated, v.Port.Isolated, &out.Port.Isolated, "the host has isolated this VF", "leave isolated out")
+}
+
+// setRestriction sets a restriction as asked, if anything is. A guest may not lift that of the host.
+func setRestriction(asked *bool, host bool, to *bool, denied, remedy string) error {
+	if asked == nil {
 		return nil
 	}
-	if !*r.Isolated && v.Port.Isolated {
-		return Denied("the host has isolated this VF", "leave isolated out")
+	if !*asked && host {
+		return Denied(denied, remedy)
 	}
-	out.Port.Isolated = *r.Isolated
+	*to = *asked
 	return nil
 }
 

@@ -205,6 +205,3 @@ func (f Function) String() string {
 	}
 	return fmt.Sprintf("VF %d of virtual PF %s of VM %s", f.VF, f.Name, f.VM)
 }
-
-// Alias returns the function's alias in the domain XML.
-func (f Function) Alias() string { return model.VPFAlias(f.Name, f.VF) }

@@ -2,8 +2,10 @@ package journal
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -97,17 +99,9 @@ func (b *Filters) Close() error {
 
 // All implements loop.Filters; the filters are sorted.
 func (b *Filters) All() []model.Filter {
-	out := make([]model.Filter, 0, len(b.all))
-	for f := range b.all {
-		out = append(out, f)
-	}
-	slices.SortFunc(out, func(x, y model.Filter) int {
-		if c := strings.Compare(x.PF, y.PF); c != 0 {
-			return c
-		}
-		return slices.Compare(x.MAC[:], y.MAC[:])
+	return slices.SortedFunc(maps.Keys(b.all), func(x, y model.Filter) int {
+		return cmp.Or(cmp.Compare(x.PF, y.PF), slices.Compare(x.MAC[:], y.MAC[:]))
 	})
-	return out
 }
 
 // Added implements loop.Filters.

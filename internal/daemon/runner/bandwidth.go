@@ -150,14 +150,14 @@ func (r *Bandwidth) adopt(snap *model.Snapshot) (failed error) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), limitDeadline)
-		stand, err := s.InPlace(ctx, snap)
+		found, err := s.InPlace(ctx, snap)
 		cancel()
 		if err != nil {
 			r.Log.Warn("cannot read which limits an earlier run left; unwanted ones may remain", "enforcer", e.Name(), "error", err)
 			failed = errors.Join(failed, fmt.Errorf("read the limits in place in %s: %w", e.Name(), err))
 		}
 		r.mu.Lock()
-		r.Core.Adopt(time.Now(), stand)
+		r.Core.Adopt(time.Now(), found)
 		r.mu.Unlock()
 	}
 	return failed
@@ -337,12 +337,11 @@ func (r *Bandwidth) dispatch(batch []bandwidth.Order) {
 }
 
 func (r *Bandwidth) named(name string) loop.Enforcer {
-	for _, e := range r.Enforcers {
-		if e.Name() == name {
-			return e
-		}
+	i := slices.IndexFunc(r.Enforcers, func(e loop.Enforcer) bool { return e.Name() == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return r.Enforcers[i]
 }
 
 // limitDeadline is the timeout of a whole batch of Limits: a few netlink messages for each. slowDeadline is that of a batch of a

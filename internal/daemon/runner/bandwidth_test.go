@@ -439,14 +439,14 @@ type guests struct {
 
 func (*guests) Slow() {}
 
-func (*guests) InPlace(context.Context, *model.Snapshot) (stand []model.Limit, err error) {
+func (*guests) InPlace(context.Context, *model.Snapshot) (inPlace []model.Limit, err error) {
 	for _, vm := range []model.VMID{"a", "b"} {
-		stand = append(stand, model.Limit{
+		inPlace = append(inPlace, model.Limit{
 			LimitKey: model.LimitKey{VM: vm, NIC: "ua-0", Path: model.PathVF, Dir: model.Tx},
 			Rate:     model.Rate{Bits: 1e6},
 		})
 	}
-	return stand, nil
+	return inPlace, nil
 }
 
 func (g *guests) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit) ([]model.Limit, error) {
@@ -538,7 +538,7 @@ func TestPlugWaitsForItsLimit(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if begun.Before(p.until) || len(rates) != 2 || rates[0] != 2_500_000_000 {
-			t.Errorf("began %s before the limit stood, rates %v", p.until.Sub(begun), rates)
+			t.Errorf("began %s before the limit was in force, rates %v", p.until.Sub(begun), rates)
 		}
 	})
 }

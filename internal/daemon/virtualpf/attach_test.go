@@ -115,7 +115,7 @@ func TestFailedAttachKeepsWhatTheHostNamed(t *testing.T) {
 	}()
 	granted := func() model.PortPolicy { return r.Runner.Store.State().Find("a", "vpf0").VFs[0].Grant.Port }
 	r.until("it is granted", func() bool { return granted().SLA.Limit == bits(80e6) })
-	short, done := context.WithTimeout(t.Context(), 50*time.Millisecond) // it is accepted, and does not stand
+	short, done := context.WithTimeout(t.Context(), 50*time.Millisecond) // saved, but not in force
 	_ = r.SetPorts(short, "a", "vpf0", []int{0}, model.PortVLANs, func(*model.PortPolicy) error { return nil })
 	done()
 	cancel()

@@ -2,6 +2,7 @@ package virtualpf
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -92,11 +93,7 @@ func (l *allowances) of(vm model.VMID, s *vpf.State) *allowance {
 		if l.by == nil {
 			l.by = map[model.VMID]*allowance{}
 		}
-		for old := range l.by {
-			if len(s.Of(old)) == 0 {
-				delete(l.by, old) // it has no virtual PF any more
-			}
-		}
+		maps.DeleteFunc(l.by, func(old model.VMID, _ *allowance) bool { return len(s.Of(old)) == 0 }) // without virtual PFs now
 		a = &allowance{
 			changes:  rate.NewLimiter(rate.Every(changeEvery), burst),
 			refusals: rate.Sometimes{First: refusalsAtOnce, Interval: refusalEvery},
@@ -145,9 +142,5 @@ func (l *lines) may(vm model.VMID) (ok bool, left int) {
 func (l *lines) keep(wanted func(model.VMID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for vm := range l.by {
-		if !wanted(vm) {
-			delete(l.by, vm)
-		}
-	}
+	maps.DeleteFunc(l.by, func(vm model.VMID, _ *aboutVM) bool { return !wanted(vm) })
 }

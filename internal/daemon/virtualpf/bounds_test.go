@@ -57,7 +57,7 @@ func TestAllowance(t *testing.T) {
 		t.Errorf("%d changes at once", n)
 	}
 	if all.of("a", s) != a {
-		t.Error("it begins anew")
+		t.Error("it starts again")
 	}
 	none := (&vpf.State{}).Clone()
 	all.of("b", none)

@@ -170,13 +170,13 @@ func (m *machine) left(w *vpf.World, out *vpf.Result) string {
 			if (n.Carrier == model.Yes) != up {
 				return fmt.Sprintf("%s of %s has carrier %s, and wants %v", n.Alias, vm.ID, n.Carrier, up)
 			}
-			have, stands := m.host.ports[n.Tap], false
+			have, inForce := m.host.ports[n.Tap], false
 			if p != nil {
 				want := vpf.Wanted(p, n.Function-1, n.Tap)
-				stands = vpf.Holds(&want, have) && have.Index == n.TapIndex
+				inForce = vpf.Holds(&want, have) && have.Index == n.TapIndex
 			}
-			if p != nil && !stands {
-				return fmt.Sprintf("%s of %s does not stand: %+v", n.Alias, vm.ID, have)
+			if p != nil && !inForce {
+				return fmt.Sprintf("%s of %s is not in force: %+v", n.Alias, vm.ID, have)
 			}
 		}
 	}

@@ -53,25 +53,9 @@ func (m *Manager) Define(ctx context.Context, p model.VirtualPF) (model.VirtualP
 		return p, errors.Join(err, m.Runner.Domains.UndefineVPF(context.WithoutCancel(ctx), p.VM, p.Name))
 	}
 	m.changed()
-	m.awaitView(ctx, state.Rev)
+	// List reflects the definition now, so that the caller can configure the virtual PF at once.
+	_, _ = m.await(ctx, func(v *View) bool { return v.Rev >= state.Rev })
 	return p, m.awaitDevices(ctx, &p, state.Rev)
-}
-
-// awaitView waits until List reflects a State that is at least this new, so that the caller can configure a new virtual PF at once.
-func (m *Manager) awaitView(ctx context.Context, rev uint64) {
-	ctx, cancel := context.WithTimeout(ctx, applyWithin)
-	defer cancel()
-	for {
-		v, next := m.Runner.View()
-		if v.Rev >= rev {
-			return
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // awaitDevices waits until the VM can be started with its new virtual PF.

@@ -143,7 +143,7 @@ func (g guest) Detach(ctx context.Context, d channel.Detach) error {
 	}
 	s := g.m.Runner.Store.State()
 	if v, err := s.VF(f); err != nil || v.Grant != nil && v.Grant.Owner != d.Owner {
-		return nil //nolint:nilerr // it is attached elsewhere, or has gone: there is nothing to detach
+		return nil //nolint:nilerr // it is attached elsewhere, or is gone: there is nothing to detach
 	} else if v.Grant != nil {
 		s, err = g.update(ctx, func(s *vpf.State) error {
 			if v, err := s.VF(f); err == nil && v.Grant != nil && v.Grant.Owner == d.Owner {

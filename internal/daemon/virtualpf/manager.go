@@ -143,18 +143,29 @@ func (m *Manager) changed() {
 
 // settled waits until nothing is left to do for a function, as of a State that is at least as new as rev.
 func (m *Manager) settled(ctx context.Context, f vpf.Function, rev uint64) error {
+	v, err := m.await(ctx, func(v *View) bool {
+		s := v.Find(f.VM, f.Name)
+		return v.Rev >= rev && (s == nil || v.Err == nil && s.Settled[f.VF+1])
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, whyNot(v, v.Find(f.VM, f.Name), f.VF))
+	}
+	return nil
+}
+
+// await waits, at most applyWithin, for a View that satisfies done, and returns the last one.
+func (m *Manager) await(ctx context.Context, done func(*View) bool) (*View, error) {
 	ctx, cancel := context.WithTimeout(ctx, applyWithin)
 	defer cancel()
 	for {
 		v, next := m.Runner.View()
-		s := v.Find(f.VM, f.Name)
-		if v.Rev >= rev && (s == nil || v.Err == nil && s.Settled[f.VF+1]) {
-			return nil
+		if done(v) {
+			return v, nil
 		}
 		select {
 		case <-next:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %s", ctx.Err(), whyNot(v, s, f.VF))
+			return v, ctx.Err()
 		}
 	}
 }

@@ -217,7 +217,7 @@ func TestRestartsEndGrants(t *testing.T) {
 func TestAttachFailsClosed(t *testing.T) {
 	r := newRig(t)
 	p, g := r.run("a", 1)
-	r.until("all stands", func() bool {
+	r.until("everything is in force", func() bool {
 		v, _ := r.Runner.View()
 		s := v.Find("a", "vpf0")
 		return s != nil && s.Running && s.Settled[0] && s.Settled[1]
@@ -253,9 +253,9 @@ func TestHostChangesWhatIsGranted(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, _ := r.host.look(ctx)
-	stands := w.FindVM("a").NIC("vpf0", 0)
+	nic := w.FindVM("a").NIC("vpf0", 0)
 	for i := range w.Ports {
-		if w.Ports[i].Tap == stands.Tap && w.Ports[i].Rules[0].VLAN != 7 {
+		if w.Ports[i].Tap == nic.Tap && w.Ports[i].Rules[0].VLAN != 7 {
 			t.Errorf("%+v", w.Ports[i])
 		}
 	}

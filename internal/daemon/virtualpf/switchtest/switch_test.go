@@ -144,7 +144,7 @@ func TestPoliciesStandInTheKernel(t *testing.T) {
 	stop() // and start the next
 	m, stop = begin(t, k, d, path)
 	defer func() { stop() }()
-	until(t, m, "all stands", func() bool {
+	until(t, m, "everything is in force", func() bool {
 		list, _ := m.List(t.Context())
 		return len(list) == 1 && list[0].Running && list[0].Functions[0].InForce && list[0].Functions[1].InForce
 	})
