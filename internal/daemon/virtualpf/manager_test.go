@@ -322,8 +322,8 @@ func TestDefineRefuses(t *testing.T) {
 		"a unicast address":     func(q *model.VirtualPF) { q.MAC = model.MAC{1} },
 		"more than the 7":       func(q *model.VirtualPF) { q.VFs = make([]model.VirtualVF, 8) },
 		"has no VF":             func(q *model.VirtualPF) { q.VFs = nil },
-		"name of a bridge":      func(q *model.VirtualPF) { q.Network = "" },
-		"taps only":             func(q *model.VirtualPF) { q.Model, q.Backend = model.VPFIGB, model.BackendVDPA },
+		"must be the bridge":    func(q *model.VirtualPF) { q.Network = "" },
+		"one tap for all its":   func(q *model.VirtualPF) { q.Model, q.Backend = model.VPFIGB, model.BackendVDPA },
 	} {
 		q := vpftest.PF("b", "vpf0", 1)
 		edit(&q)
