@@ -39,7 +39,7 @@ function connection() {
 function mode(element, status) {
   const drained = status.drain ? ' · drained' : '';
   element.dataset.mode = status.mode;
-  element.title = status.mode === 'enforce' ? 'Sluice moves VFs' : 'Sluice changes nothing: it says what it would do';
+  element.title = status.mode === 'enforce' ? 'Sluice moves VFs' : 'Sluice changes nothing; it only shows what it would do';
   fill(element, h('b', null, status.mode), h('span', null, `${status.policy}${drained}`));
 }
 

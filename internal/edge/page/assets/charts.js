@@ -6,7 +6,7 @@ import { shortClock, clock, pps, shortPPS } from './format.js';
 const probe = h('i', { hidden: true });
 
 // colour is what a variable of the style sheet is at the moment: a canvas knows no variables.
-export function colour(variable, alpha = 1) {
+function colour(variable, alpha = 1) {
   if (!probe.isConnected) document.body.append(probe);
   probe.style.color = `var(${variable})`;
   const c = getComputedStyle(probe).color;

@@ -80,13 +80,14 @@ export function keyed(parent, items, key, create, update) {
 // name shows what somebody called a VM: set apart, so that its writing direction stays its own.
 export const name = (value) => h('bdi', { class: 'name', title: value.length > 40 ? value : undefined }, value);
 
-export const vmLink = (vm) => h('a', { href: at(`/vm/${encodeURIComponent(vm.uuid)}`), data: { key: `vm ${vm.uuid}` } }, name(vm.domain || vm.uuid));
+// vmPath is the address of the page of a VM.
+export const vmPath = (uuid) => at(`/vm/${encodeURIComponent(uuid)}`);
+
+export const vmLink = (vm) => h('a', { href: vmPath(vm.uuid), data: { key: `vm ${vm.uuid}` } }, name(vm.domain || vm.uuid));
 
 // A command is offered for copying only where a shell takes each of its words as it stands: texts may hold
 // names that somebody chose.
 const safe = /^(sudo )?(sluice|virsh|systemctl|journalctl|ip|modprobe|apt-get|apt|lspci|dmesg)( [\w./:=@%+,-]+)+$/;
-
-export const isCommand = (words) => safe.test(words);
 
 // quoted is a name as a word of a command; a name that is not one goes by its UUID.
 export const word = (vm) => (/^[\w.][\w.-]*$/.test(vm.domain) ? vm.domain : vm.uuid);
@@ -112,12 +113,9 @@ export function command(words) {
 export function prose(value, about = '') {
   return value.split(/`([^`]+)`/).map((part, i) => {
     if (i % 2 === 0) return part;
-    return isCommand(part) && !about.includes(part) ? command(part) : h('code', null, part);
+    return safe.test(part) && !about.includes(part) ? command(part) : h('code', null, part);
   });
 }
-
-let count = 0;
-export const id = (prefix) => `${prefix}-${++count}`;
 
 // section is a part of the page with a heading, an explanation, and a body.
 export function section(key, title, hint, ...children) {
@@ -125,8 +123,18 @@ export function section(key, title, hint, ...children) {
     h('div', { class: 'part-head' }, h('h2', { id: `${key}-title`, tabindex: '-1' }, title), hint && h('p', { class: 'hint' }, hint)), children);
 }
 
+// head is the head of a table, with the titles of its columns.
+export const head = (titles) => h('thead', null, h('tr', null, titles.map((t) => h('th', { scope: 'col' }, t))));
+
 // cell is one of a table whose rows are stacked in a narrow window: there the label stands above it.
 export const cell = (label, ...children) => h('td', { 'data-label': label }, children);
+
+// facts lists names and values, leaving out those without a value.
+export const facts = (list) => h('dl', { class: 'figures' },
+  list.filter(([, v]) => v && v !== '–').map(([k, v]) => h('div', null, h('dt', null, k), h('dd', null, v))));
+
+// choice is a control with its label.
+export const choice = (label, control) => h('label', { class: 'choice' }, h('span', null, label), control);
 
 // scroller holds a table that may be wider than the window.
 export const scroller = (label, ...children) => h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Table: ${label}` }, children);
@@ -147,7 +155,7 @@ export function hold(node, note, draw) {
   return { now, news: () => { if (busy(node) && node.firstChild) note.hidden = false; else now(); } };
 }
 
-export const heldNote = () => h('p', { class: 'hint held', hidden: true }, 'Held still while you are in it.');
+export const heldNote = () => h('p', { class: 'hint held', hidden: true }, 'Not updated while you use it.');
 
 const quiet = 6000; // milliseconds
 

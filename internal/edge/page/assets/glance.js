@@ -1,6 +1,6 @@
 // The host at a glance: a few figures, and each PF with its VFs and its link.
 
-import { h, fill, section } from './dom.js';
+import { h, fill, head, section } from './dom.js';
 import { watch } from './live.js';
 import { si, pps, bits, percent, count, seconds, rate } from './format.js';
 
@@ -14,35 +14,33 @@ export function bar(parts, label) {
     parts.filter(([, share]) => share > 0).map(([kind, share]) => h('i', { class: kind, style: { width: `${Math.min(share, 1) * 100}%` } })));
 }
 
-const plainCount = (n, word) => `${n} ${word}`;
-
 function vfTile(c) {
   const of = (n) => (c.total ? n / c.total : 0);
-  const words = [plainCount(c.held, 'held'), plainCount(c.free, 'free'), plainCount(c.foreign, 'foreign')].join(', ');
+  const words = [`${c.held} held`, `${c.free} free`, `${c.foreign} foreign`].join(', ');
   return tile('VFs', [String(c.held), h('small', null, ` of ${c.total} held`)], bar([['vf', of(c.held)], ['foreign', of(c.foreign)]], words), h('span', null, `${c.free} free · ${c.foreign} foreign`));
 }
 
 function loadTile(l) {
   const words = `${si(l.packets_per_second * l.vf_share)} of ${pps(l.packets_per_second)} on VFs`;
-  return tile('Packets that VFs carry', percent(l.vf_share), bar([['vf', l.vf_share], ['virtio', l.packets_per_second ? 1 - l.vf_share : 0]], words), h('span', null, words));
+  return tile('Packets carried by VFs', percent(l.vf_share), bar([['vf', l.vf_share], ['virtio', l.packets_per_second ? 1 - l.vf_share : 0]], words), h('span', null, words));
 }
 
 function vmTile(c) {
-  const more = [plainCount(c.holding, 'hold a VF'), c.vetoed && plainCount(c.vetoed, 'cannot be moved'), c.load_unknown && `load of ${c.load_unknown} unknown`].filter(Boolean);
-  return tile('Virtual machines', [String(c.running), h('small', null, ` of ${c.total} run`)], h('span', null, more.join(' · ')));
+  const more = [`${c.holding} hold a VF`, c.vetoed && `${c.vetoed} cannot be moved`, c.load_unknown && `${c.load_unknown} with unknown load`].filter(Boolean);
+  return tile('Virtual machines', [String(c.running), h('small', null, ` of ${c.total} running`)], h('span', null, more.join(' · ')));
 }
 
 function guaranteeTile(b) {
   const kept = b.guaranteed - b.short;
   let value = b.guaranteed ? `${kept} of ${b.guaranteed}` : 'None';
-  let note = b.guaranteed ? 'are kept' : 'nobody is promised anything';
+  let note = b.guaranteed ? 'are kept' : 'no NIC has one';
   if (b.short) note = h('span', { class: 'bad' }, `▲ ${b.short} short`);
   const over = b.overcommitted > 0 && h('span', { class: 'bad' }, `▲ ${count(b.overcommitted, 'link')} overcommitted`);
   return tile('Guarantees', value, h('span', null, note), over, b.limited > 0 && h('span', null, `${b.limited} limited now`));
 }
 
 function moveTile(m, observing) {
-  const waiting = m.pending ? `${m.pending} ${observing ? 'would be done' : 'waiting'}` : '';
+  const waiting = m.pending ? `${m.pending} ${observing ? 'would be made' : 'waiting'}` : '';
   const failed = m.failed > 0 && h('span', { class: 'bad' }, `▲ ${m.failed} failed`);
   return tile('Moves', [String(m.active), h('small', null, ' under way'), waiting && h('small', null, ` · ${waiting}`)],
     h('span', null, `${si(m.plugs)} plugs, ${seconds(m.plug_mean_seconds)} each · ${si(m.unplugs)} unplugs`), failed);
@@ -51,7 +49,7 @@ function moveTile(m, observing) {
 function troubleTile(s) {
   const n = s.problems + s.findings + (s.error ? 1 : 0);
   return tile('Troubles', n ? h('a', { href: '#troubles', class: 'bad' }, `▲ ${n}`) : h('span', { class: 'good' }, '✓ none'),
-    h('span', null, n ? 'each with what to do about it' : 'nothing stands in the way'));
+    h('span', null, n ? 'each with its remedy' : 'nothing prevents moves'));
 }
 
 function pfRow(pf, link) {
@@ -68,14 +66,14 @@ function pfRow(pf, link) {
       bar([['vf', load]], `link ${percent(load)} used`),
       h('small', null, `${bits(link.sent_bits_per_second)} of ${bits(link.capacity_bits_per_second)} · ${percent(load)}`),
       promised > 0 && h('small', { class: link.overcommitted ? 'bad' : '' }, `${link.overcommitted ? '▲ overcommitted: ' : ''}${rate(link.guaranteed)} guaranteed`),
-    ] : h('small', null, 'not known')));
+    ] : h('small', null, 'unknown')));
 }
 
 export function glance() {
   const tiles = h('dl', { class: 'tiles' });
   const body = h('tbody');
   const table = h('table', { class: 'pfs' }, h('caption', { class: 'sr' }, 'Physical functions'),
-    h('thead', null, h('tr', null, ['PF', 'Link', 'VFs', 'Sent of what the link carries'].map((t) => h('th', { scope: 'col' }, t)))), body);
+    head(['PF', 'Link', 'VFs', 'Load of the link']), body);
   const part = section('host', 'Host', null, tiles, table);
   const seen = { status: null, links: new Map() };
   const pfs = () => seen.status && fill(body, seen.status.pfs.map((pf) => pfRow(pf, seen.links.get(pf.pf))));

@@ -6,7 +6,7 @@ const slowest = 20; // one update costs at most a twentieth of the time until th
 const retry = 2000; // milliseconds until an answer that failed is asked for again
 
 // Refusal is an answer of the daemon that is no picture: what is wrong, and what to do about it.
-export class Refusal extends Error {
+class Refusal extends Error {
   constructor(status, body) {
     super(body.error ?? `the daemon answered with status ${status}`);
     this.status = status;
@@ -14,7 +14,10 @@ export class Refusal extends Error {
   }
 }
 
-export async function ask(path) {
+// complaint is what to show of a request that failed.
+export const complaint = (err) => `${err.message}. ${err.remedy ?? ''}`;
+
+async function ask(path) {
   const answer = await fetch(at(path), { cache: 'no-store' });
   if (answer.status === 304) return null;
   let body = {};

@@ -1,6 +1,7 @@
 // What the host moved over the last hour: packets on VFs and on virtio, and bits on each link.
 
 import { h, section, text } from './dom.js';
+import { complaint } from './live.js';
 import { remember } from './history.js';
 import { Chart } from './charts.js';
 import { pps, bits, percent } from './format.js';
@@ -19,11 +20,11 @@ export function loads() {
   const links = h('div', { class: 'chart' });
   const note = h('p', { class: 'none', role: 'status' });
   const part = section('load', 'Load over the last hour', null, note, h('h3', null, 'Packets, by path'), packets, h('h3', null, 'Sent on each link'), links);
-  const byPath = new Chart(packets, 'Packets a second over the last hour, on VFs and on virtio', pps);
-  const byLink = new Chart(links, 'Bits a second that each PF sent over the last hour', bits, { height: 150 });
+  const byPath = new Chart(packets, 'Packets per second over the last hour, on VFs and on virtio', pps);
+  const byLink = new Chart(links, 'Bits per second that each PF sent over the last hour', bits, { height: 150 });
   remember(part, (m) => {
     note.hidden = m.length > 1;
-    text(note, 'The first figures come twenty seconds after the daemon has started.');
+    text(note, 'The first figures appear twenty seconds after the daemon starts.');
     if (m.length < 2) return;
     const vf = sum(m, 'vf_packets_per_second');
     const virtio = sum(m, 'virtio_packets_per_second');
@@ -34,6 +35,6 @@ export function loads() {
     const list = [...m.links.values()];
     byLink.draw(m.times, list.map((l, i) => ({ label: l.pf, values: l.sent, colour: linkLooks[i % linkLooks.length][0], dash: linkLooks[i % linkLooks.length][1] })),
       list.map((l) => `${l.pf} sends ${bits(l.sent.at(-1) ?? 0)}`).join(', '));
-  }, (err) => { note.hidden = false; text(note, `${err.message}. ${err.remedy ?? ''}`); });
+  }, (err) => { note.hidden = false; text(note, complaint(err)); });
   return part;
 }

@@ -1,13 +1,13 @@
 // One move in full: its Steps with their times, and its reason.
 
-import { h, name, show, prose, scroller, vmLink } from './dom.js';
+import { h, facts, head, name, show, prose, scroller, vmLink } from './dom.js';
 import { moment, clock, seconds, si } from './format.js';
 import { what, verb } from './underway.js';
 import { term, glossary } from './terms.js';
 
 export function outcome(m) {
   if (m.error) return 'failed';
-  if (!Number.isFinite(moment(m.ended))) return m.undoing ? 'is being taken back' : 'under way';
+  if (!Number.isFinite(moment(m.ended))) return m.undoing ? 'being rolled back' : 'under way';
   return `done in ${seconds(m.took_seconds ?? 0)}`;
 }
 
@@ -25,10 +25,10 @@ function stepRow(t, begin, whole) {
 
 function steps(record) {
   const list = record.step_times ?? [];
-  if (!list.length) return h('p', { class: 'none' }, 'No Step has begun.');
+  if (!list.length) return h('p', { class: 'none' }, 'No Step has started.');
   const begin = Math.min(...list.map((t) => moment(t.from)));
   const whole = Math.max(1, ...list.map((t) => (Number.isFinite(moment(t.to)) ? moment(t.to) : moment(t.from)) - begin));
-  return scroller('Steps', h('table', { class: 'step-table' }, h('thead', null, h('tr', null, ['Step', 'Begun', 'Took', 'When'].map((t) => h('th', { scope: 'col' }, t)))),
+  return scroller('Steps', h('table', { class: 'step-table' }, head(['Step', 'Started', 'Took', 'When']),
     h('tbody', null, list.map((t) => stepRow(t, begin, whole)))));
 }
 
@@ -40,13 +40,13 @@ export function figures(r) {
   const unit = r.policy === 'vnraf' ? '' : r.policy === 'fair' ? ' s with a VF' : ' packets/s';
   const list = [['Policy', r.policy], ['Code', r.code], ['Score', r.score && si(r.score) + unit], ['Price', r.price && si(r.price) + unit], ['Regret', r.regret && `${si(r.regret)} packets`],
     ['Rank', r.rank && `${r.rank}; the first ${r.slots} get a VF`], ['Bursts', r.bursts && `${whole(r.bursts.length_seconds)} long, ${whole(r.bursts.between_seconds)} between, ${r.bursts.seen} seen`], [r.hold ? 'Runner-up' : 'To beat', r.other_name && name(r.other_name)], ['Detail', r.detail]];
-  return h('dl', { class: 'figures' }, list.filter(([, v]) => v).map(([k, v]) => h('div', null, h('dt', null, term(k)), h('dd', null, v))));
+  return facts(list.map(([k, v]) => [term(k), v]));
 }
 
 export function showMove(record) {
   const m = record.move;
   show(what(m),
-    h('p', { class: 'lead' }, h('span', { class: `kind ${m.kind}` }, m.kind), ' ', h('span', { class: m.error ? 'bad' : '' }, outcome(m)), ` · begun ${clock(moment(m.started))}`, m.uuid && [' · ', vmLink(m)]),
+    h('p', { class: 'lead' }, h('span', { class: `kind ${m.kind}` }, m.kind), ' ', h('span', { class: m.error ? 'bad' : '' }, outcome(m)), ` · started ${clock(moment(m.started))}`, m.uuid && [' · ', vmLink(m)]),
     m.error && h('p', { class: 'bad' }, `▲ ${m.error}`),
     h('h3', null, 'Reason'), h('p', null, prose(record.sentence || m.why, m.domain)), record.reason && [figures(record.reason), glossary()],
     h('h3', null, 'Steps'), steps(record));

@@ -1,6 +1,6 @@
 // The moves of the last hour as a list.
 
-import { h, at, fill, section, scroller, name, hold, heldNote } from './dom.js';
+import { h, choice, fill, head, section, scroller, name, vmPath, hold, heldNote } from './dom.js';
 import { remember } from './history.js';
 import { Pager } from './pager.js';
 import { showMove, outcome } from './move.js';
@@ -21,7 +21,7 @@ export function moveRow(record) {
   return h('tr', null,
     h('td', { class: 'time' }, clock(moment(m.started))),
     h('td', null, h('span', { class: `kind ${m.kind}` }, m.kind)),
-    h('th', { scope: 'row' }, m.domain ? h('a', { href: at(`/vm/${encodeURIComponent(m.uuid)}`), data: { key: `moved ${record.id}` } }, name(m.domain)) : '–'),
+    h('th', { scope: 'row' }, m.domain ? h('a', { href: vmPath(m.uuid), data: { key: `moved ${record.id}` } }, name(m.domain)) : '–'),
     h('td', null, m.vf || '–'),
     h('td', { class: m.error ? 'bad' : '' }, m.error ? '✕ ' : '', outcome(m)),
     h('td', { class: 'why' }, m.error || record.sentence || m.why),
@@ -30,7 +30,7 @@ export function moveRow(record) {
 
 export function moveTable(rows) {
   return scroller('Moves', h('table', { class: 'list move-list' }, h('caption', { class: 'sr' }, 'Moves, newest first'),
-    h('thead', null, h('tr', null, ['Begun', 'Move', 'VM', 'VF', 'Result', 'Why', ''].map((t) => h('th', { scope: 'col' }, t || h('span', { class: 'sr' }, 'Steps'))))), rows));
+    head(['Started', 'Move', 'VM', 'VF', 'Result', 'Why', h('span', { class: 'sr' }, 'Steps')]), rows));
 }
 
 export function moves() {
@@ -41,14 +41,14 @@ export function moves() {
     if (!memory) return;
     const list = [...memory.moves.values()].filter((r) => filters[filter][1](r.move)).sort((a, b) => b.id - a.id);
     dropped.hidden = !memory.dropped;
-    dropped.textContent = `${memory.dropped} older moves of this hour are forgotten, since there were too many.`;
+    dropped.textContent = `${memory.dropped} older moves of this hour were discarded because there were too many.`;
     fill(body, pager.cut(list).map(moveRow));
   };
   const held = heldNote();
   const rows = hold(body, held, draw);
   const pager = new Pager(rowsAtOnce, 'moves', rows.now);
   const dropped = h('p', { class: 'hint', hidden: true });
-  const tools = h('div', { class: 'tools' }, h('label', { class: 'choice' }, h('span', null, 'Show'),
+  const tools = h('div', { class: 'tools' }, choice('Show',
     h('select', { onchange: (e) => { filter = e.target.value; pager.at = 0; rows.now(); } }, Object.entries(filters).map(([value, [words]]) => h('option', { value }, words)))));
   const part = section('moves', 'Moves', 'Of the last hour, newest first.', tools, moveTable(body), held, pager.element, dropped, glossary());
   remember(part, (m) => { memory = m; rows.news(); });

@@ -1,7 +1,7 @@
 // What each policy would have done with the last hour.
 
 import { h, fill, section, scroller, text } from './dom.js';
-import { watch } from './live.js';
+import { complaint, watch } from './live.js';
 import { percent, shortClock, moment, seconds } from './format.js';
 import { bar } from './glance.js';
 
@@ -15,15 +15,15 @@ function row(p, current) {
 
 function state(w) {
   if (w.error) return `${w.error}${w.remedy ? `: ${w.remedy}` : ''}`;
-  if (w.running) return 'It is being worked out, beside the daemon and with low priority …';
-  if (!w.policies?.length) return 'Nothing has been worked out yet.';
-  return `Loads from ${shortClock(moment(w.from))} to ${shortClock(moment(w.to))} (${seconds((moment(w.to) - moment(w.from)) / 1e3)}), worked out at ${shortClock(moment(w.computed))}.`;
+  if (w.running) return 'Being computed beside the daemon, at low priority …';
+  if (!w.policies?.length) return 'Nothing has been computed yet.';
+  return `Loads from ${shortClock(moment(w.from))} to ${shortClock(moment(w.to))} (${seconds((moment(w.to) - moment(w.from)) / 1e3)}), computed at ${shortClock(moment(w.computed))}.`;
 }
 
 export function policies() {
   const note = h('p', { class: 'hint', role: 'status' });
   const body = h('tbody');
-  const table = scroller('Policies', h('table', { class: 'list policy-list' }, h('caption', { class: 'sr' }, 'Policies, the best first'),
+  const table = scroller('Policies', h('table', { class: 'list policy-list' }, h('caption', { class: 'sr' }, 'Policies, best first'),
     h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Policy'), h('th', { scope: 'col' }, h('span', { class: 'sr' }, 'As a bar')), ['Net', 'Before moves', 'Moves'].map((t) => h('th', { scope: 'col', class: 'number' }, t)))), body));
   const part = section('policies', 'What other policies would have done', 'Share of all packets that VFs would have carried during the last hour, less what the moves cost.', note, table);
   part.dataset.short = 'Policies';
@@ -32,6 +32,6 @@ export function policies() {
     text(note, state(w));
     table.hidden = !w.policies?.length;
     fill(body, (w.policies ?? []).map((p) => row(p, w.current_policy)));
-  }, { every: 3000, failed: (err) => text(note, `${err.message}. ${err.remedy ?? ''}`) });
+  }, { every: 3000, failed: (err) => text(note, complaint(err)) });
   return part;
 }

@@ -16,7 +16,7 @@ export function slaBar(share) {
   const at = (n) => `${(n / most) * 100}%`;
   const words = [
     `sends ${unit(sent)}`, guaranteed && `guaranteed ${unit(guaranteed)}`, promised && promised < guaranteed && `promised ${unit(promised)} of it`,
-    allowed && `allowed ${unit(allowed)}`, limit && `limit ${unit(limit)}`, share.short_bits_per_second && `short of ${bits(share.short_bits_per_second)}`,
+    allowed && `allowed ${unit(allowed)}`, limit && `limit ${unit(limit)}`, share.short_bits_per_second && `short by ${bits(share.short_bits_per_second)}`,
   ].filter(Boolean).join(', ');
   return h('div', { class: 'sla' },
     h('div', { class: 'track', role: 'img', 'aria-label': words, title: words },
@@ -25,7 +25,7 @@ export function slaBar(share) {
       guaranteed > 0 && h('i', { class: 'guaranteed', style: { left: at(guaranteed) } }),
       limit > 0 && h('i', { class: 'limit', style: { left: at(limit) } })),
     h('small', { 'aria-hidden': 'true' }, unit(sent), guaranteed > 0 && ` · ${unit(guaranteed)} guaranteed`, allowed > 0 && ` · ${unit(allowed)} allowed`),
-    share.short_bits_per_second > 0 && h('small', { class: 'bad' }, `▲ short of ${bits(share.short_bits_per_second)}`));
+    share.short_bits_per_second > 0 && h('small', { class: 'bad' }, `▲ short by ${bits(share.short_bits_per_second)}`));
 }
 
 // legend tells what the parts of a bar are.

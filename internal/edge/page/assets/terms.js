@@ -3,10 +3,10 @@
 import { h } from './dom.js';
 
 const terms = {
-  Score: 'how much a VM gains from a VF, as the policy counts it: with most policies its packets a second.',
-  Price: 'the score at which a VF changes hands: half way between the lowest that gets one and the highest that does not.',
-  Regret: 'the packets that have been lost so far by not moving the VF; it is moved when that exceeds what the move costs.',
-  'To beat': 'the VM that holds the VF which this one would get: its score has to be exceeded.',
+  Score: 'how much a VM gains from a VF, as the policy measures it: for most policies, its packets per second.',
+  Price: 'the score at which a VF changes hands: halfway between the lowest that gets one and the highest that does not.',
+  Regret: 'the packets lost so far by not moving the VF; it is moved when they exceed the cost of the move.',
+  'To beat': 'the VM that holds the VF this one would get: its score must be exceeded.',
   'Runner-up': 'the VM that would get this VF next.',
 };
 

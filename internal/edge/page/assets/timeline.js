@@ -1,6 +1,7 @@
 // Holders of VFs over time: a row for each VF, or each VM, with the load behind it and the moves on it.
 
-import { h, s, at, fill, name, section, hold, heldNote, show } from './dom.js';
+import { h, s, choice, fill, name, section, vmPath, hold, heldNote, show } from './dom.js';
+import { complaint } from './live.js';
 import { remember } from './history.js';
 import { Pager } from './pager.js';
 import { line, area, largest } from './spark.js';
@@ -48,12 +49,12 @@ function many(records, left) {
     records.length > 99 ? '…' : String(records.length));
 }
 
-// aside is where a mark stands beside its time, in its own widths: a VF that changes hands has two marks at one time.
-const aside = { plug: 0, unplug: -1 };
+// markShift is how far a mark is moved from its time, in its own widths: a VF that changes hands has two marks at one time.
+const markShift = { plug: 0, unplug: -1 };
 
 // marksOf puts the marks of a row on a track of so many pixels, each as wide as size. No two cover each other.
 function marksOf(records, f, width, size) {
-  const place = (m) => Math.max(0, Math.min(width - size, share(moment(m.started), f) * width + size * (aside[m.kind] ?? -0.5)));
+  const place = (m) => Math.max(0, Math.min(width - size, share(moment(m.started), f) * width + size * (markShift[m.kind] ?? -0.5)));
   const groups = [];
   for (const r of records.toSorted((a, b) => place(a.move) - place(b.move))) {
     const left = place(r.move);
@@ -91,22 +92,20 @@ function onVF(m, holdings) {
   return list;
 }
 
-const group = (list, key) => Map.groupBy(list, key);
-
 function byVF(m, moves) {
-  const held = group([...m.holdings.values()], (x) => x.vf);
-  const moved = group(moves, (r) => r.move.vf);
+  const held = Map.groupBy([...m.holdings.values()], (x) => x.vf);
+  const moved = Map.groupBy(moves, (r) => r.move.vf);
   const all = [...new Set([...held.keys(), ...moved.keys()])].filter(Boolean).sort(natural);
   return all.map((vf) => ({ key: vf, label: vf, spans: held.get(vf) ?? [], moves: moved.get(vf) ?? [], says: (x) => x.domain || x.uuid || 'somebody else', loads: (row) => [onVF(m, row.spans), null] }));
 }
 
 function byVM(m, moves) {
-  const held = group([...m.holdings.values()].filter((x) => x.uuid), (x) => x.uuid);
-  const moved = group(moves.filter((r) => r.move.uuid), (r) => r.move.uuid);
+  const held = Map.groupBy([...m.holdings.values()].filter((x) => x.uuid), (x) => x.uuid);
+  const moved = Map.groupBy(moves.filter((r) => r.move.uuid), (r) => r.move.uuid);
   const label = (id) => m.vms.get(id)?.domain ?? held.get(id)?.[0].domain ?? moved.get(id)?.[0].move.domain ?? id;
   const all = [...new Set([...held.keys(), ...moved.keys(), ...m.vms.keys()])].map((id) => [id, label(id)]).sort((a, b) => natural(a[1], b[1]));
   return all.map(([id, text]) => ({
-    key: id, label: text, href: at(`/vm/${encodeURIComponent(id)}`), spans: held.get(id) ?? [], moves: moved.get(id) ?? [], says: (x) => x.vf,
+    key: id, label: text, href: vmPath(id), spans: held.get(id) ?? [], moves: moved.get(id) ?? [], says: (x) => x.vf,
     loads: () => [m.vms.get(id)?.vf_packets_per_second, m.vms.get(id)?.virtio_packets_per_second],
   }));
 }
@@ -116,7 +115,7 @@ function row(m, f, r, width, size) {
   const peak = largest(vf, virtio);
   const title = name(r.label);
   return h('li', { class: 'time-row' },
-    h('div', { class: 'time-label' }, r.href ? h('a', { href: r.href, data: { key: `row ${r.key}` } }, title) : title, h('small', { title: 'most in the hour' }, peak ? shortPPS(peak) : '')),
+    h('div', { class: 'time-label' }, r.href ? h('a', { href: r.href, data: { key: `row ${r.key}` } }, title) : title, h('small', { title: 'highest rate in the hour' }, peak ? shortPPS(peak) : '')),
     h('div', { class: 'time-track' }, r.spans.map((x) => span(x, f, r.says(x))), picture(m, f, vf, virtio, `Load of ${r.label} over the last hour, at most ${pps(peak)}`), marksOf(r.moves, f, width, size)));
 }
 
@@ -124,7 +123,7 @@ const legend = () => h('p', { class: 'legend' },
   h('span', null, h('i', { class: 'key-span' }), 'VF held'), h('span', null, h('i', { class: 'key-foreign' }), 'held by somebody else'), h('span', null, h('i', { class: 'key-vf' }), 'packets on the VF'),
   h('span', null, h('i', { class: 'key-virtio' }), 'packets on virtio'), h('span', null, '▲ plug'), h('span', null, '▼ unplug'), h('span', null, '■ repair'), h('span', { class: 'bad' }, '✕ failed'), h('span', null, h('i', { class: 'key-many' }, '2'), 'several moves'));
 
-const choice = (label, options, changed) => h('label', { class: 'choice' }, h('span', null, label),
+const select = (label, options, changed) => choice(label,
   h('select', { onchange: (e) => changed(e.target.value) }, options.map(([value, words]) => h('option', { value }, words))));
 
 export function timeline() {
@@ -153,13 +152,13 @@ export function timeline() {
   const rows = hold(list, held, draw);
   const pager = new Pager(rowsAtOnce, 'rows', rows.now);
   const tools = h('div', { class: 'tools' },
-    choice('Rows', [['vf', 'by VF'], ['vm', 'by VM']], set('rows')), choice('Show', [['changed', 'where something changed'], ['all', 'all']], set('only')),
-    h('label', { class: 'choice' }, h('input', { type: 'checkbox', onchange: (e) => set('repairs')(e.target.checked) }), h('span', null, 'repairs too')));
+    select('Rows', [['vf', 'by VF'], ['vm', 'by VM']], set('rows')), select('Show', [['changed', 'where something changed'], ['all', 'all']], set('only')),
+    h('label', { class: 'choice' }, h('input', { type: 'checkbox', onchange: (e) => set('repairs')(e.target.checked) }), h('span', null, 'with repairs')));
   const part = section('timeline', 'Holders of VFs over time', 'The last hour; click a mark for the move, its Steps and its reason.', tools, legend(), note, h('div', { class: 'time-frame' }, head, list), held, pager.element);
   part.dataset.short = 'Timeline';
   let wide = 0;
   new ResizeObserver(() => { if (list.clientWidth !== wide) rows.now(); wide = list.clientWidth; }).observe(list);
-  remember(part, (m) => { memory = m; rows.news(); }, (err) => { note.hidden = false; note.textContent = `${err.message}. ${err.remedy ?? ''}`; });
+  remember(part, (m) => { memory = m; rows.news(); }, (err) => { note.hidden = false; note.textContent = complaint(err); });
   return part;
 }
 

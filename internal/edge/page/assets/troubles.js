@@ -9,8 +9,8 @@ const few = 6;
 const kinds = {
   error: { mark: '▲', label: 'Error' },
   problem: { mark: '▲', label: 'Problem' },
-  finding: { mark: '◆', label: 'Wrongly set' },
-  info: { mark: 'i', label: 'Worth knowing' },
+  finding: { mark: '◆', label: 'Misconfigured' },
+  info: { mark: 'i', label: 'Information' },
 };
 
 function gather(status, doctor, fsck) {
@@ -19,7 +19,7 @@ function gather(status, doctor, fsck) {
   for (const p of doctor?.problems ?? []) list.push({ kind: p.info ? 'info' : 'problem', subject: p.subject, text: p.text, remedy: p.remedy ?? '' });
   for (const f of fsck?.findings ?? []) {
     let remedy = f.remedy ?? '';
-    if (f.repair?.length) remedy = f.repairing ? 'is being repaired' : 'repair it with `sluice fsck --repair`';
+    if (f.repair?.length) remedy = f.repairing ? 'being repaired' : 'repair it with `sluice fsck --repair`';
     if (f.last_error) remedy += `; the last repair failed: ${f.last_error}`;
     list.push({ kind: 'finding', subject: f.subject, text: f.text, remedy });
   }
@@ -47,14 +47,14 @@ function item(t) {
     h('span', { class: 'mark', role: 'img', 'aria-label': label, title: label }, mark),
     h('div', null,
       h('p', null, t.subject && [h('b', null, name(t.subject)), ' '], prose(t.text, t.subject)),
-      others.length > 0 && h('details', null, h('summary', { data: { key: `others ${t.text}` } }, `and ${count(others.length, 'other')} likewise`), h('p', { class: 'names' }, others.map((o) => [name(o), ' ']))),
+      others.length > 0 && h('details', null, h('summary', { data: { key: `others ${t.text}` } }, `and ${count(others.length, 'other')}`), h('p', { class: 'names' }, others.map((o) => [name(o), ' ']))),
       t.remedy && h('p', { class: 'remedy' }, prose(t.remedy, t.subject))));
 }
 
 export function troubles() {
   const list = h('ul', { class: 'troubles' });
   const more = h('button', { type: 'button', class: 'more' });
-  const none = h('p', { class: 'none' }, h('span', { class: 'good' }, '✓'), ' Nothing stands in the way, and nothing is wrongly set.');
+  const none = h('p', { class: 'none' }, h('span', { class: 'good' }, '✓'), ' Nothing prevents moves, and nothing is misconfigured.');
   const part = section('troubles', 'Troubles', null, none, list, more);
   const seen = {};
   let all = false;

@@ -29,7 +29,7 @@ function move(m, at) {
   const since = Number.isFinite(at) ? Math.max(0, (at - moment(m.started)) / 1000) : NaN;
   return h('li', { class: 'move' },
     h('p', { class: 'move-head' }, h('span', { class: `kind ${m.kind}` }, m.kind), h('span', null, what(m)),
-      m.undoing && h('span', { class: 'bad' }, '↩ is being taken back'), m.try > 1 && h('span', { class: 'bad' }, `try ${m.try}`),
+      m.undoing && h('span', { class: 'bad' }, '↩ being rolled back'), m.try > 1 && h('span', { class: 'bad' }, `try ${m.try}`),
       Number.isFinite(since) && h('small', null, seconds(since))),
     steps(m),
     h('p', { class: 'why' }, m.why),
@@ -44,11 +44,11 @@ function more(all) {
 }
 
 function lists(p) {
-  const next = p.mode === 'observe' ? 'Would be done in enforce mode' : 'Next';
+  const next = p.mode === 'observe' ? 'Would be made in enforce mode' : 'Next';
   return [
     p.active.length > 0 && [h('h3', null, `Now (${p.active.length})`), h('ul', { class: 'moves-now' }, p.active.slice(0, few).map((m) => move(m, moment(p.observed))), more(p.active))],
     p.pending.length > 0 && [h('h3', null, `${next} (${p.pending.length})`), h('ul', { class: 'moves-next' }, p.pending.slice(0, few).map(brief), more(p.pending))],
-    !p.active.length && !p.pending.length && h('p', { class: 'none' }, 'No VF is being moved, and none is to be.'),
+    !p.active.length && !p.pending.length && h('p', { class: 'none' }, 'No VF is being moved, and no move is pending.'),
   ];
 }
 

@@ -1,6 +1,6 @@
 // The page of one VM: what it has, why, and what would change that.
 
-import { h, at, cell, fill, name, prose, scroller, section, command, word, text } from './dom.js';
+import { h, at, cell, facts, fill, head, name, prose, scroller, section, command, word, text } from './dom.js';
 import { watch } from './live.js';
 import { nav } from './nav.js';
 import { remember } from './history.js';
@@ -10,18 +10,18 @@ import { moveRow, moveTable } from './moves.js';
 import { glossary } from './terms.js';
 import { slaBar, slaLegend, shareTitle } from './sla.js';
 import { vpfTable } from './vpf.js';
-import { pps, bits, rate, clock, moment, seconds, si } from './format.js';
+import { pps, bits, rate, clock, seconds, si } from './format.js';
 
-const proofs = { hardware: 'counted by the NIC', kernel: 'counted by the kernel', corroborated: 'said by the guest, and supported by what the host counts', guest: 'said by the guest alone' };
+const proofs = { hardware: 'counted by the NIC', kernel: 'counted by the kernel', corroborated: 'reported by the guest, and consistent with what the host counts', guest: 'reported by the guest only' };
 
-function head(e) {
+function verdict(e) {
   const v = e.vm;
-  const facts = [v.state, v.class && `class ${v.class}`, v.network && `network ${v.network}`, v.mac, v.target_device, v.override && `${v.override} by hand`].filter(Boolean);
+  const about = [v.state, v.class && `class ${v.class}`, v.network && `network ${v.network}`, v.mac, v.target_device, v.override && `${v.override} by hand`].filter(Boolean);
   return [
     h('p', { class: 'crumb' }, h('a', { href: at('/#vms') }, '‹ all VMs')),
     h('h1', null, name(v.domain), ' ', v.vf ? h('span', { class: 'on vf' }, v.vf) : h('span', { class: 'on virtio' }, 'virtio'), v.under_way && h('span', { class: 'kind' }, `↻ ${v.under_way}`)),
     h('p', { class: 'verdict' }, prose(e.sentence, v.domain)),
-    h('p', { class: 'hint' }, facts.join(' · '), h('br'), h('code', null, v.uuid)),
+    h('p', { class: 'hint' }, about.join(' · '), h('br'), h('code', null, v.uuid)),
     e.worth && h('p', null, prose(e.worth, v.domain)),
     e.learned && h('p', null, prose(e.learned, v.domain)),
     e.veto && h('p', { class: 'bad' }, '▲ ', prose(e.veto, v.domain)),
@@ -30,9 +30,9 @@ function head(e) {
 }
 
 function traffic(t, path) {
-  if (!t.known) return [cell('Path', path), h('td', { colspan: '4', 'data-label': 'Traffic' }, 'not known', t.note && h('small', null, t.note))];
+  if (!t.known) return [cell('Path', path), h('td', { colspan: '4', 'data-label': 'Traffic' }, 'unknown', t.note && h('small', null, t.note))];
   return [cell('Path', path), cell('Receives', pps(t.rx_pps), h('small', null, bits(t.rx_bytes_s * 8))), cell('Sends', pps(t.tx_pps), h('small', null, bits(t.tx_bytes_s * 8))),
-    cell('Proof', proofs[t.proof] ?? 'proved by nobody', t.note && h('small', null, t.note)), cell('Waiting', t.waiting_bytes ? `${si(t.waiting_bytes)}B` : '–')];
+    cell('Proof', proofs[t.proof] ?? 'unproved', t.note && h('small', null, t.note)), cell('Waiting', t.waiting_bytes ? `${si(t.waiting_bytes)}B` : '–')];
 }
 
 function paths(e) {
@@ -44,10 +44,9 @@ function paths(e) {
 
 function shares(e) {
   const list = [...(e.bandwidth ?? []), ...(e.virtual_pfs ?? [])];
-  if (!list.length) return h('p', { class: 'none' }, 'It does not run, or nothing is known of its NICs.');
-  return list.map((x) => h('div', { class: 'share' }, h('h3', null, shareTitle(x), h('small', null, ` on ${x.path} of ${x.pf || 'no link that is known'}`)), slaBar(x),
-    h('dl', { class: 'figures' }, [['Guaranteed', rate(x.guarantee)], ['Allowed now', rate(x.allowed, 'not limited')], ['Limit', rate(x.limit)], ['Sends', rate(x.sent, 'nothing')], ['Receive limit', rate(x.receive_limit)], ['Set by', x.sla_source]]
-      .filter(([, v]) => v && v !== '–').map(([k, v]) => h('div', null, h('dt', null, k), h('dd', null, v)))),
+  if (!list.length) return h('p', { class: 'none' }, 'It is not running, or nothing is known about its NICs.');
+  return list.map((x) => h('div', { class: 'share' }, h('h3', null, shareTitle(x), h('small', null, ` on ${x.path} of ${x.pf || 'an unknown link'}`)), slaBar(x),
+    facts([['Guaranteed', rate(x.guarantee)], ['Allowed now', rate(x.allowed, 'not limited')], ['Limit', rate(x.limit)], ['Sends', rate(x.sent, 'nothing')], ['Receive limit', rate(x.receive_limit)], ['Set by', x.sla_source]]),
     h('p', { class: 'why' }, x.short_for_seconds ? h('span', { class: 'bad' }, `▲ short for ${seconds(x.short_for_seconds)}: `) : '', prose(x.why, x.domain)),
     x.enforced.filter((l) => l.error).map((l) => h('p', { class: 'bad' }, `▲ ${l.by}: ${l.error}`))));
 }
@@ -61,7 +60,7 @@ function changes(e) {
 function chartOf(part) {
   const element = h('div', { class: 'chart' });
   part.append(element);
-  const chart = new Chart(element, 'Packets a second over the last hour, on its VF and on virtio', pps, { height: 220 });
+  const chart = new Chart(element, 'Packets per second over the last hour, on its VF and on virtio', pps, { height: 220 });
   return (m, vm) => m.length > 1 && vm && chart.draw(m.times, [
     { label: 'on a VF', values: vm.vf_packets_per_second, colour: '--vf', fill: 0.22 }, { label: 'on virtio', values: vm.virtio_packets_per_second, colour: '--virtio', dash: [5, 3] },
   ]);
@@ -80,7 +79,7 @@ export function vmPage(main, ref) {
   const load = section('load', 'Load over the last hour', null);
   const holds = h('p', { class: 'hint' });
   load.append(holds);
-  const nics = section('paths', 'Paths', 'What each NIC moves, and who says so.');
+  const nics = section('paths', 'Paths', 'The load of each NIC, and who counted it.');
   const bandwidth = section('bandwidth', 'Bandwidth', null, slaLegend());
   const virtual = section('virtual-pfs', 'Virtual VFs', null);
   const moved = section('moves', 'Moves of the last hour', null);
@@ -101,10 +100,10 @@ export function vmPage(main, ref) {
   watch(main, `/v1/explain/${encodeURIComponent(ref)}`, (e) => {
     uuid = e.vm.uuid;
     document.title = `${e.vm.domain} – Sluice`;
-    put(top, [e.sentence, e.vm.vf, e.vm.state, e.vm.under_way, e.worth, e.learned, e.veto, e.override], () => head(e));
+    put(top, [e.sentence, e.vm.vf, e.vm.state, e.vm.under_way, e.worth, e.learned, e.veto, e.override], () => verdict(e));
     put(reason, e.reason, () => [figures(e.reason), glossary()]);
     put(change, e.would_change, () => changes(e));
-    put(nics, e.paths, () => scroller('Paths', h('table', { class: 'list stack' }, h('caption', { class: 'sr' }, 'Paths'), h('thead', null, h('tr', null, ['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting'].map((t) => h('th', { scope: 'col' }, t)))), h('tbody', null, paths(e)))));
+    put(nics, e.paths, () => scroller('Paths', h('table', { class: 'list stack' }, h('caption', { class: 'sr' }, 'Paths'), head(['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting']), h('tbody', null, paths(e)))));
     put(bandwidth, [e.bandwidth, e.virtual_pfs], () => shares(e));
   }, { failed: (err) => fill(top, h('p', { class: 'crumb' }, h('a', { href: at('/#vms') }, '‹ all VMs')), h('h1', null, name(ref)), h('p', { class: 'bad' }, `▲ ${err.message}`), err.remedy && h('p', null, prose(err.remedy, ref))) });
   remember(main, (m) => {

@@ -1,7 +1,7 @@
 // The list of VMs: search, sort, filter, some at a time.
 
-import { h, at, section, text, keyed, fill, name, clean, busy } from './dom.js';
-import { watch } from './live.js';
+import { h, choice, head, section, text, keyed, fill, name, vmPath, clean, busy } from './dom.js';
+import { complaint, watch } from './live.js';
 import { remember } from './history.js';
 import { Pager } from './pager.js';
 import { spark, largest } from './spark.js';
@@ -16,7 +16,7 @@ const filters = {
   all: ['all', () => true],
   vf: ['on a VF', (v) => v.vf],
   virtio: ['on virtio', (v) => !v.vf],
-  waiting: ['should hold a VF and have none', (v) => v.should_hold && !v.vf],
+  waiting: ['should hold a VF but have none', (v) => v.should_hold && !v.vf],
   moving: ['being moved', (v) => v.under_way],
   short: ['short of their guarantee', (v, shares) => shares.some((x) => x.short_bits_per_second > 0)],
   sla: ['with an SLA', (v, shares) => shares.some(hasSLA)],
@@ -42,7 +42,7 @@ function create(v) {
   };
   const tr = h('tr', null, Object.values(cells));
   tr.cells_ = cells;
-  fill(cells.name, h('a', { href: at(`/vm/${encodeURIComponent(v.uuid)}`), data: { key: `vm ${v.uuid}` } }, name(v.domain)), h('small', { class: 'state' }));
+  fill(cells.name, h('a', { href: vmPath(v.uuid), data: { key: `vm ${v.uuid}` } }, name(v.domain)), h('small', { class: 'state' }));
   return tr;
 }
 
@@ -93,7 +93,7 @@ export function vms() {
   let ordered = 0;
   const body = h('tbody');
   const table = h('table', { class: 'list vm-list' }, h('caption', { class: 'sr' }, 'Virtual machines'),
-    h('thead', null, h('tr', null, ['VM', 'Path', 'Load', 'Last hour', 'Why', 'Sends'].map((t) => h('th', { scope: 'col' }, t)))), body);
+    head(['VM', 'Path', 'Load', 'Last hour', 'Why', 'Sends']), body);
   const note = h('p', { class: 'none', role: 'status', hidden: true });
 
   const matches = (v) => {
@@ -119,7 +119,7 @@ export function vms() {
   const by = h('select', { onchange: choose('sort') }, Object.entries(sorts).map(option));
   show.value = state.filter;
   by.value = state.sort;
-  const tools = h('div', { class: 'tools' }, search, h('label', { class: 'choice' }, h('span', null, 'Show'), show), h('label', { class: 'choice' }, h('span', null, 'Sorted by'), by));
+  const tools = h('div', { class: 'tools' }, search, choice('Show', show), choice('Sorted by', by));
   const part = section('vms', 'Virtual machines', null, tools, note, table, slaLegend(), pager.element, glossary());
   part.dataset.short = 'VMs';
   addEventListener('keyup', (e) => {
@@ -128,7 +128,7 @@ export function vms() {
   });
   search.setAttribute('aria-keyshortcuts', '/');
 
-  watch(part, '/v1/vms', (list) => { seen.vms = list; note.hidden = true; draw(); }, { every: 1000, failed: (err) => { note.hidden = false; text(note, `${err.message}. ${err.remedy ?? ''}`); } });
+  watch(part, '/v1/vms', (list) => { seen.vms = list; note.hidden = true; draw(); }, { every: 1000, failed: (err) => { note.hidden = false; text(note, complaint(err)); } });
   watch(table, '/v1/bandwidth', (b) => { seen.shares = Map.groupBy(b.nics, (x) => x.uuid); draw(); }, { every: 1000 });
   watch(table, '/v1/vpf', (list) => { seen.functions = new Map(list.map((p) => [p.uuid, p.functions.length - 1])); draw(); }, { every: 2000 });
   remember(table, (m) => { seen.memory = m; draw(); });
