@@ -23,7 +23,10 @@ func Diagnose(v *model.View, examine Examine, now time.Time, stale time.Duration
 	}
 	if v != nil {
 		for _, text := range v.Errors {
-			list = append(list, model.Problem{Text: text, Remedy: "fix that; the daemon continues with what it had before, and its log has details: journalctl -u sluice"})
+			list = append(list, model.Problem{
+				Text:   text,
+				Remedy: "fix that; the daemon continues with what it had before, and its log has details: journalctl -u sluice",
+			})
 		}
 	}
 	if !Observed(v) {
@@ -59,7 +62,8 @@ func failedMoves(v *model.View) (list []model.Problem) {
 		p.Remedy = fmt.Sprintf("fix that, or run `sluice release %s` to stop further attempts; the log has details: journalctl -u sluice",
 			p.Subject)
 		if strings.Contains(r.Detail, model.ErrGuest.Error()) {
-			p.Remedy = fmt.Sprintf("check in the guest that it has the VF's driver and net_failover or a bond (lspci -k; dmesg), or run `sluice release %s`", p.Subject)
+			p.Remedy = fmt.Sprintf("check in the guest that it has the VF's driver and net_failover or a bond (lspci -k; dmesg), "+
+				"or run `sluice release %s`", p.Subject)
 		}
 		list = append(list, p)
 	}

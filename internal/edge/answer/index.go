@@ -112,11 +112,14 @@ func Find(v *model.View, ref string) (*model.VM, error) {
 			return vm, nil
 		}
 	}
-	return nil, &api.Error{Text: "no VM " + strconv.Quote(model.Shorten(ref)) + " on this host", Remedy: x.near(ref) + "`sluice vms` lists them"}
+	return nil, &api.Error{
+		Text:   "no VM " + strconv.Quote(model.Shorten(ref)) + " on this host",
+		Remedy: x.similar(ref) + "`sluice vms` lists them",
+	}
 }
 
-// near suggests existing names similar to an unknown one.
-func (x *Index) near(ref string) string {
+// similar suggests existing names similar to an unknown one.
+func (x *Index) similar(ref string) string {
 	var names []string
 	for i := range x.Snapshot.VMs {
 		names = append(names, x.Snapshot.VMs[i].Name)

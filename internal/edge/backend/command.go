@@ -25,10 +25,10 @@ func (b *Backend) Do(ctx context.Context, c server.Command) (api.Result, error) 
 		return api.Result{Text: "configuration reloaded", Details: notes}, nil
 	case api.VerbRepair:
 		err := b.call(ctx, b.core.Repair)
-		return b.after(api.Result{Text: "at the next tick Sluice repairs what it may repair"}), err
+		return b.observing(api.Result{Text: "at the next tick Sluice repairs what it may repair"}, movedNothing), err
 	case api.VerbPin, api.VerbRelease, api.VerbDrain:
 		o := b.override(c)
-		return b.after(api.Result{Text: announce(&o)}), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) {
+		return b.observing(api.Result{Text: announce(&o)}, movedNothing), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) {
 			return append(without(list, c), o), nil
 		})
 	case api.VerbUnpin, api.VerbUndrain:
@@ -75,7 +75,7 @@ func (b *Backend) takeBack(ctx context.Context, c server.Command) (api.Result, e
 	case c.Verb == api.VerbUnpin:
 		text = "the policy decides about " + c.VMName + " again"
 	}
-	return b.after(api.Result{Text: text}), b.change(ctx, c,
+	return b.observing(api.Result{Text: text}, movedNothing), b.change(ctx, c,
 		func(list []model.Override) ([]model.Override, error) { return without(list, c), nil })
 }
 
@@ -125,10 +125,16 @@ func (b *Backend) change(ctx context.Context, c server.Command, edit func([]mode
 	})
 }
 
-// after adds notes for the user to the result.
-func (b *Backend) after(r api.Result) api.Result {
+// What the user is told in observe mode.
+const (
+	movedNothing   = "observe mode: nothing is changed; `sluice plan` shows what would be"
+	limitedNothing = "observe mode: nothing is limited; `sluice bw` shows what would be"
+)
+
+// observing adds a note to the result in observe mode.
+func (b *Backend) observing(r api.Result, note string) api.Result {
 	if v, _ := b.View(); v.Mode == model.ModeObserve {
-		r.Details = append(r.Details, "observe mode: nothing is changed; `sluice plan` shows what would be")
+		r.Details = append(r.Details, note)
 	}
 	return r
 }

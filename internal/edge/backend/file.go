@@ -70,7 +70,8 @@ func readFile(path string) ([]model.Override, error) {
 		list, err = decode(text)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("overrides (`sluice pin`, `release`, `drain`, `sla set`): %s: %w; correct it, or move it away to start without any", path, err)
+		return nil, fmt.Errorf("overrides (`sluice pin`, `release`, `drain`, `sla set`): %s: %w; "+
+			"correct it, or move it away to start without any", path, err)
 	}
 	return list, nil
 }

@@ -44,11 +44,12 @@ func (w *Overrides) List() []model.Override {
 func (w *Overrides) Expire(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := len(w.now)
-	if slices.ContainsFunc(w.now, func(o model.Override) bool { return o.Ended(now) }) {
-		w.now = slices.DeleteFunc(slices.Clone(w.now), func(o model.Override) bool { return o.Ended(now) })
+	ended := func(o model.Override) bool { return o.Ended(now) }
+	if !slices.ContainsFunc(w.now, ended) {
+		return false
 	}
-	return len(w.now) < before
+	w.now = slices.DeleteFunc(slices.Clone(w.now), ended)
+	return true
 }
 
 // Over prepends the overrides to the configuration's rules, so that they take precedence.
@@ -86,8 +87,7 @@ func (w *Overrides) change(edit func([]model.Override) ([]model.Override, error)
 	if err != nil {
 		return err
 	}
-	err = apply()
-	if err == nil {
+	if err = apply(); err == nil {
 		return nil
 	}
 	if back := w.keep(before); back != nil {

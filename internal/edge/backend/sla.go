@@ -23,7 +23,7 @@ func (b *Backend) setSLA(ctx context.Context, c server.Command) (api.Result, err
 		res.Details = append(res.Details, notes...)
 		return next, err
 	})
-	return b.afterSLA(res), err
+	return b.observing(res, limitedNothing), err
 }
 
 // clearSLA withdraws what was set for a VM, or for those of its NICs that match a pattern.
@@ -33,7 +33,7 @@ func (b *Backend) clearSLA(ctx context.Context, c server.Command) (api.Result, e
 		return api.Result{Text: subject + ": no SLA was set at run time: there is nothing to undo"}, nil
 	}
 	err := b.change(ctx, c, func(list []model.Override) ([]model.Override, error) { return without(list, c), nil })
-	return b.afterSLA(api.Result{Text: subject + ": its SLA again comes from metadata, rules and class"}), err
+	return b.observing(api.Result{Text: subject + ": its SLA again comes from metadata, rules and class"}, limitedNothing), err
 }
 
 // admit rejects an SLA that cannot be kept, or returns notes for the user.
@@ -44,16 +44,11 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 	if vm == nil {
 		return nil, &api.Error{Text: o.VMName + " is no longer on this host", Remedy: "`sluice vms` lists the VMs"}
 	}
-	var nics []string
-	for i := range vm.NICs {
-		nic := &vm.NICs[i]
-		if nic.Named(o.NIC) {
-			nics = nil
-			break
+	if len(vm.NICs) > 0 && !slices.ContainsFunc(vm.NICs, func(nic model.NIC) bool { return nic.Named(o.NIC) }) {
+		var nics []string
+		for i := range vm.NICs {
+			nics = append(nics, fmt.Sprintf("%s (%s, %s)", vm.NICs[i].Alias, vm.NICs[i].MAC, vm.NICs[i].Network))
 		}
-		nics = append(nics, fmt.Sprintf("%s (%s, %s)", nic.Alias, nic.MAC, nic.Network))
-	}
-	if nics != nil {
 		return nil, &api.Error{Text: fmt.Sprintf("%s has no NIC %q", vm.Name, o.NIC), Remedy: "it has " + strings.Join(nics, ", ")}
 	}
 	was, is := admission(v.Snapshot, rules, before), admission(v.Snapshot, rules, after)
@@ -93,14 +88,6 @@ func withoutVF(s *model.SLA, vm *model.VM) (notes []string) {
 func admission(snap *model.Snapshot, rules model.Rules, list []model.Override) bandwidth.Admission {
 	rules = over(list, rules)
 	return bandwidth.Admit(bandwidth.AskedOf(snap, &rules), rules.HostPackets)
-}
-
-// afterSLA adds notes for the user to the result.
-func (b *Backend) afterSLA(r api.Result) api.Result {
-	if v, _ := b.View(); v.Mode == model.ModeObserve {
-		r.Details = append(r.Details, "observe mode: nothing is limited; `sluice bw` shows what would be")
-	}
-	return r
 }
 
 // slaSubject names the VM or NIC that an SLA applies to.

@@ -113,10 +113,7 @@ func (c *Client) Explain(ctx context.Context, vm string) (api.Explanation, error
 
 // History returns the last hour of the host, or of one VM.
 func (c *Client) History(ctx context.Context, q answer.HistoryQuery) (api.History, error) {
-	v := url.Values{}
-	if q.VM != "" {
-		v.Set("vm", q.VM)
-	}
+	v := url.Values{"vm": {q.VM}}
 	if !q.From.IsZero() {
 		v.Set("from", q.From.Format(time.RFC3339Nano))
 	}

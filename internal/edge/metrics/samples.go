@@ -52,17 +52,13 @@ func (e emitter) moves(x *answer.Index) {
 	}
 	for i := range x.Active {
 		m := &x.Active[i]
-		e.moment(moveStart, m.Started, string(m.Move.Kind), m.Move.VF.PF, vfIndex(m.Move.VF), m.Move.VMName, string(m.Move.VM))
+		vf := ""
+		if m.Move.VF.PF != "" { // otherwise the move has no VF
+			vf = strconv.Itoa(m.Move.VF.Index)
+		}
+		e.moment(moveStart, m.Started, string(m.Move.Kind), m.Move.VF.PF, vf, m.Move.VMName, string(m.Move.VM))
 	}
 	e.findings(x)
-}
-
-// vfIndex is empty if a move has no VF.
-func vfIndex(id model.VFID) string {
-	if id.PF == "" {
-		return ""
-	}
-	return strconv.Itoa(id.Index)
 }
 
 func (e emitter) findings(x *answer.Index) {

@@ -17,19 +17,15 @@ import (
 	"sluice/internal/model"
 )
 
-// needs returns the minimum role for a verb.
-func needs(v api.Verb) Role {
-	if v == api.VerbReload {
-		return RoleOwn
-	}
-	return RoleOperate
-}
-
 // change passes a command to the backend if the peer is authorized and the body is valid.
 func (h *handler) change(verb api.Verb) http.HandlerFunc {
+	needed := RoleOperate
+	if verb == api.VerbReload {
+		needed = RoleOwn
+	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := peerOf(r.Context())
-		if !h.authorize(w, who, string(verb), phrase(verb), needs(verb)) {
+		if !h.authorize(w, who, string(verb), phrase(verb), needed) {
 			return
 		}
 		c, err := h.command(verb, r)

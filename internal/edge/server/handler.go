@@ -165,24 +165,17 @@ func (h *handler) await(w http.ResponseWriter, r *http.Request) *model.View {
 		writeError(w, http.StatusBadRequest, err)
 		return nil
 	}
-	over := time.NewTimer(wait)
-	defer over.Stop()
-	for {
+	for deadline := time.Now().Add(wait); ; {
 		v, newer := h.opts.Backend.View()
 		v = orEmpty(v)
 		w.Header().Set(api.RevisionHeader, strconv.FormatUint(v.Revision, 10))
 		if after == nil || v.Revision != *after {
 			return v
 		}
-		select {
-		case <-newer:
-			continue
-		case <-over.C:
-		case <-h.closing:
-		case <-r.Context().Done():
+		if news, _ := h.wait(r, newer, time.Until(deadline)); !news {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
 		}
-		w.WriteHeader(http.StatusNotModified)
-		return nil
 	}
 }
 
@@ -191,7 +184,10 @@ func waitFor(r *http.Request) (after *uint64, wait time.Duration, err error) {
 	q := r.URL.Query()
 	if text := q.Get("wait"); text != "" {
 		if wait, err = time.ParseDuration(text); err != nil || wait < 0 {
-			return nil, 0, &api.Error{Text: "wait: " + strconv.Quote(model.Shorten(text)) + " is not a duration", Remedy: "write for example wait=30s"}
+			return nil, 0, &api.Error{
+				Text:   "wait: " + strconv.Quote(model.Shorten(text)) + " is not a duration",
+				Remedy: "write for example wait=30s",
+			}
 		}
 	}
 	if text := q.Get("after"); text != "" {

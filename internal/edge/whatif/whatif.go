@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -76,7 +77,7 @@ func scenarioOf(past *history.Past) (*scenario.Scenario, error) {
 	}
 	s.Worth = scenario.WorthOf(&past.Rules.Worth)
 	if len(s.PFs) == 0 {
-		return nil, fmt.Errorf("no PF is listed in sluice.yaml, so there are no VFs to share out")
+		return nil, errors.New("no PF is listed in sluice.yaml, so there are no VFs to share out")
 	}
 	for i := range s.VMs {
 		describe(&s.VMs[i], past, s.PFs[0].Network)
