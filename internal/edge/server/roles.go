@@ -70,7 +70,7 @@ func idOf(name string, isGroup bool) (uint32, error) {
 	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
 		return uint32(n), nil
 	}
-	id := ""
+	var id string
 	if isGroup {
 		g, err := user.LookupGroup(name)
 		if err != nil {

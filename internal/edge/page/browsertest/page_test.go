@@ -30,7 +30,10 @@ func (p *tab) rows() {
 // sound checks what must hold for every page in every look.
 func (p *tab) sound() {
 	p.t.Helper()
-	if wide := eval[string](p, `[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, .command, .uplot, .sr, caption, svg, .under-way, thead, .time-track') && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + '.' + e.className).slice(0, 5).join(' ')`); wide != "" {
+	if wide := eval[string](p, `[...document.querySelectorAll('main *')]
+		.filter(e => !e.closest('.scroll, .command, .uplot, .sr, caption, svg, .under-way, thead, .time-track') &&
+			e.getBoundingClientRect().right > innerWidth + 1)
+		.map(e => e.tagName + '.' + e.className).slice(0, 5).join(' ')`); wide != "" {
 		p.t.Errorf("%s: reaches beyond the window: %s", p.look, wide)
 	}
 	if over := eval[int](p, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
@@ -47,8 +50,11 @@ func (p *tab) sound() {
 func (p *tab) axe() {
 	p.t.Helper()
 	eval[bool](p, axe+"\n;true")
-	found := eval[[]string](p, `axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
-		.then(r => r.violations.map(v => [v, v.nodes.filter(n => v.id !== 'target-size' || !n.html.includes('class="mark '))]).filter(([v, nodes]) => nodes.length).map(([v, nodes]) => v.id + ': ' + v.help + ' ' + nodes.slice(0, 3).map(n => n.target.join(' ') + ' ' + n.failureSummary).join(' | ')))`)
+	found := eval[[]string](p, `axe.run(document, {resultTypes: ['violations'],
+		runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+		.then(r => r.violations.map(v => [v, v.nodes.filter(n => v.id !== 'target-size' || !n.html.includes('class="mark '))])
+			.filter(([v, nodes]) => nodes.length)
+			.map(([v, nodes]) => v.id + ': ' + v.help + ' ' + nodes.slice(0, 3).map(n => n.target.join(' ') + ' ' + n.failureSummary).join(' | ')))`)
 	for _, f := range found {
 		p.t.Errorf("%s: axe: %s", p.look, f)
 	}
@@ -180,14 +186,18 @@ func TestThousandVMs(t *testing.T) {
 		p.do(chromedp.SendKeys(chromedp.CSS(`#vms input[type=search]`), "web-99"))
 		p.until(`document.querySelectorAll('.vm-list tbody tr').length === 11`) // web-99, web-990 to web-999
 		eval[bool](p, `(s => { s.value = ''; return s.dispatchEvent(new Event('input')); })(document.querySelector('#vms input[type=search]'))`)
-		eval[bool](p, `(() => { const s = [...document.querySelectorAll('#vms select')]; s[0].value = 'vf'; s[0].dispatchEvent(new Event('change')); s[1].value = 'path'; return s[1].dispatchEvent(new Event('change')); })()`)
-		p.until(`document.querySelector('#vms .pager').textContent.includes('of 67 VMs') && document.querySelector('.vm-list tbody .path').textContent === 'pf0/0'`)
+		eval[bool](p, `(() => { const s = [...document.querySelectorAll('#vms select')]; s[0].value = 'vf';
+			s[0].dispatchEvent(new Event('change'));
+			s[1].value = 'path'; return s[1].dispatchEvent(new Event('change')); })()`)
+		p.until(`document.querySelector('#vms .pager').textContent.includes('of 67 VMs') &&
+			document.querySelector('.vm-list tbody .path').textContent === 'pf0/0'`)
 		if query := eval[string](p, `location.search`); query != "?show=vf&sort=path" {
 			t.Errorf("the address keeps %q", query)
 		}
 		p.do(chromedp.Reload())
 		p.until(`document.querySelector('#vms .pager').textContent.includes('of 67 VMs')`)
-		p.until(`document.querySelector('#vms .pager button:last-child').click() || document.querySelector('#vms .pager').textContent.includes('51–67 of 67 VMs')`)
+		p.until(`document.querySelector('#vms .pager button:last-child').click() ||
+			document.querySelector('#vms .pager').textContent.includes('51–67 of 67 VMs')`)
 		p.sound()
 		p.shoot("thousand-" + l.String())
 		p.close()

@@ -17,7 +17,10 @@ import (
 // point scrolls the element that the selector finds into view and moves the pointer to its centre.
 func (p *tab) point(selector string) {
 	p.t.Helper()
-	at := eval[[]float64](p, fmt.Sprintf(`(e => { e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })(document.querySelector(%q))`, selector))
+	at := eval[[]float64](p, fmt.Sprintf(`(e => {
+		e.scrollIntoView({block: 'center'});
+		const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2];
+	})(document.querySelector(%q))`, selector))
 	p.do(command(input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: at[0], Y: at[1]}))
 }
 
@@ -38,7 +41,8 @@ func TestFocusWhereTheRowHasGone(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	p.sight("moves", `document.querySelectorAll('#moves [data-key^=steps]').length > 2`)
-	eval[bool](p, `(window.row = [...document.querySelectorAll('#moves [data-key^=steps]')].at(-1).dataset.key, document.querySelector('[data-key="' + row + '"]').focus(), true)`)
+	eval[bool](p, `(window.row = [...document.querySelectorAll('#moves [data-key^=steps]')].at(-1).dataset.key,
+		document.querySelector('[data-key="' + row + '"]').focus(), true)`)
 	p.press(kb.Enter)
 	p.until(`document.querySelector('dialog[open] #dialog-title')`)
 	h.later()
@@ -87,7 +91,9 @@ func TestCardsShrinkAgain(t *testing.T) {
 	v.Snapshot.Time, v.Revision = h.now(), uint64(h.now().Unix())
 	h.back.Show(v)
 	p.until(`document.querySelector('.under-way .none') && document.getElementById('under-way').offsetHeight < 150`)
-	p.until(`(t => t.getBoundingClientRect().bottom - [...t.querySelectorAll('p, li, button')].filter(e => e.offsetHeight).at(-1).getBoundingClientRect().bottom < 60)(document.getElementById('troubles'))`)
+	p.until(`(t => t.getBoundingClientRect().bottom -
+		[...t.querySelectorAll('p, li, button')].filter(e => e.offsetHeight).at(-1)
+			.getBoundingClientRect().bottom < 60)(document.getElementById('troubles'))`)
 }
 
 // In a narrow window tables are stacked, no text is cut off, and no mark covers another.
@@ -114,7 +120,10 @@ func TestNarrow(t *testing.T) {
 	if got := eval[string](p, cut); got != "" {
 		t.Errorf("these are cut: %s", got)
 	}
-	if n := eval[int](p, `[...document.querySelectorAll('.time-track')].flatMap(t => { const m = [...t.querySelectorAll('.mark')].map(e => e.getBoundingClientRect()).sort((a, b) => a.left - b.left); return m.slice(1).filter((r, i) => r.left < m[i].right - 1.5); }).length`); n > 0 {
+	if n := eval[int](p, `[...document.querySelectorAll('.time-track')].flatMap(t => {
+		const m = [...t.querySelectorAll('.mark')].map(e => e.getBoundingClientRect()).sort((a, b) => a.left - b.left);
+		return m.slice(1).filter((r, i) => r.left < m[i].right - 1.5);
+	}).length`); n > 0 {
 		t.Errorf("%d marks cover their neighbour", n)
 	}
 	if !eval[bool](p, `(m => Boolean(m && (m.focus(), m.click(), true)))(document.querySelector('.mark.many'))`) {
@@ -141,7 +150,8 @@ func TestWords(t *testing.T) {
 	p.rows()
 	p.until(`document.querySelector('.chart .u-over')`)
 	const half = 16 // half the width in pixels of a label such as 10:30
-	if n := eval[float64](p, `(c => c.getBoundingClientRect().right - c.querySelector('.u-over').getBoundingClientRect().right)(document.querySelector('.chart .uplot'))`); n < half {
+	if n := eval[float64](p, `(c => c.getBoundingClientRect().right -
+		c.querySelector('.u-over').getBoundingClientRect().right)(document.querySelector('.chart .uplot'))`); n < half {
 		t.Errorf("the last label has %g pixels", n)
 	}
 	if words := eval[string](p, `document.querySelector('main').innerText`); strings.Contains(words, "pkt/s") ||
@@ -151,6 +161,7 @@ func TestWords(t *testing.T) {
 	p.do(chromedp.Navigate(h.url + "/vm/" + string(idOf(0))))
 	p.until(`document.querySelector('#reason abbr[title]') && document.querySelector('#reason .glossary')`)
 	eval[bool](p, `(document.querySelector('.glossary summary').click(), true)`)
-	p.until(`['price', 'regret', 'to beat'].every(w => [...document.querySelectorAll('.glossary dt')].some(e => e.offsetHeight && e.textContent.toLowerCase() === w))`)
+	p.until(`['price', 'regret', 'to beat'].every(w =>
+		[...document.querySelectorAll('.glossary dt')].some(e => e.offsetHeight && e.textContent.toLowerCase() === w))`)
 	p.sound()
 }

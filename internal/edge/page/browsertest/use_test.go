@@ -52,11 +52,13 @@ func TestKeyboard(t *testing.T) {
 	p.tabTo(`e.matches('#timeline button.mark')`)
 	p.press(kb.Enter)
 	p.until(`document.querySelector('dialog[open]') && document.querySelector('dialog').contains(document.activeElement)`)
-	if eval[bool](p, `document.querySelector('dialog table') && !document.querySelector('dialog .step-table')`) { // a mark of several moves lists them
+	// a mark of several moves lists them
+	if eval[bool](p, `document.querySelector('dialog table') && !document.querySelector('dialog .step-table')`) {
 		p.tabTo(`e.matches('dialog button') && e.textContent.includes('Steps')`)
 		p.press(kb.Enter)
 	}
-	p.until(`document.querySelector('dialog .step-table tbody tr') && document.querySelector('dialog').textContent.includes('check-virtio')`)
+	p.until(`document.querySelector('dialog .step-table tbody tr') &&
+		document.querySelector('dialog').textContent.includes('check-virtio')`)
 	p.sound()
 	p.shoot("move")
 	p.press(kb.Escape)
@@ -86,7 +88,8 @@ func TestNews(t *testing.T) {
 	p.until(`document.querySelector('#live').textContent.includes('No answer')`)
 	h.serve(t, strings.TrimPrefix(h.url, "http://"))
 	h.next()
-	p.until(`document.querySelector('#live').dataset.state === 'live' && document.querySelector('#live .at').textContent.endsWith(':02') && window.same`)
+	p.until(`document.querySelector('#live').dataset.state === 'live' &&
+		document.querySelector('#live .at').textContent.endsWith(':02') && window.same`)
 }
 
 // The colour scheme setting persists when the page is reloaded.
