@@ -35,7 +35,7 @@ func TestDetachAndWaitGone(t *testing.T) {
 	}
 }
 
-// A refusal that came before anybody waited is reported, and a new request forgets it.
+// A refusal that arrives before anybody waits is reported, and a new request discards it.
 func TestRefusedUnplug(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -76,7 +76,7 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// That libvirtd is lost is said once, however long it stays away, and not at all when we leave it.
+// The loss of libvirtd is logged once, however long it lasts, and not at all if Close caused it.
 func TestLossIsLoggedOnce(t *testing.T) {
 	d := libvirttest.Start(t)
 	var log lines
@@ -133,7 +133,7 @@ func TestRestartedDaemon(t *testing.T) {
 	hasState(t, c, b, model.VMPaused)
 }
 
-// A frozen libvirtd answers nothing and closes nothing: only keepalive finds out.
+// A frozen libvirtd neither answers nor closes the connection: only the keepalive detects it.
 func TestFrozenDaemon(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI(), func(o *Options) { o.Keepalive = time.Second })
@@ -154,8 +154,8 @@ func TestFrozenDaemon(t *testing.T) {
 	hasState(t, c, v, model.VMPaused)
 }
 
-// held says whether err means that a QEMU does not answer. On a machine under load a mere question to libvirt may be left behind
-// too, and its domain counts as stuck until that has its answer.
+// held reports whether err means that a QEMU does not answer. On a machine under load, a plain query of libvirt may be abandoned too, and
+// its domain then counts as stuck until the query returns.
 func held(err error) bool {
 	return errors.Is(err, ErrStuck) && (strings.Contains(err.Error(), `"detach device"`) ||
 		strings.Contains(err.Error(), "has not answered libvirt"))
@@ -173,7 +173,7 @@ func TestStuckDomainDelaysNoOther(t *testing.T) {
 	d.FreezeVM(t, bad.Name)
 	defer d.ThawVM(t, bad.Name)
 
-	libvirttest.Eventually(t, patience, "a call on it is left behind", func() bool {
+	libvirttest.Eventually(t, patience, "a call on it is abandoned", func() bool {
 		err := c.Detach(within(t, testkit.Time(250*time.Millisecond)), id(bad), "ua-dev")
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrStuck) {
 			t.Fatalf("Detach from the stuck one: %v", err)
@@ -210,18 +210,18 @@ func TestStuckDomainDelaysNoOther(t *testing.T) {
 	libvirttest.Eventually(t, patience, "the problem is gone", func() bool { return len(c.Problems()) == 0 })
 }
 
-// e1000 is a NIC that no VF can stand in for.
+// e1000 is a NIC that cannot be paired with a VF.
 const e1000 = "<interface type='bridge'><mac address='52:54:00:00:00:07'/><source bridge='" + libvirttest.Bridge +
 	"'/><model type='e1000'/></interface>"
 
-// xmlWaits makes every libvirt count as one whose XML waits for a QEMU that is stuck.
+// xmlWaits makes every libvirt count as one that waits for a stuck QEMU before it returns the XML.
 func xmlWaits(t *testing.T) {
 	was := xmlWaitsFrom
 	t.Cleanup(func() { xmlWaitsFrom = was })
 	xmlWaitsFrom = 0
 }
 
-// stuckByOthers makes a domain that somebody else's call is stuck on, and waits until a Conn has noticed.
+// stuckByOthers creates a domain on which a call of another program is stuck, and waits until a Conn has noticed.
 func stuckByOthers(t *testing.T, d *libvirttest.Daemon, c *Conn) libvirttest.VM {
 	v := libvirttest.VM{Name: "v", Ports: 1, Extra: libvirttest.RNG("ua-dev"), NICs: []string{e1000}}
 	d.Create(t, v)
@@ -236,7 +236,7 @@ func stuckByOthers(t *testing.T, d *libvirttest.Daemon, c *Conn) libvirttest.VM 
 	return v
 }
 
-// A domain that somebody else's call is stuck on is left alone: no call of ours joins it, and its MACs are those it had before.
+// A domain on which another program's call is stuck is left alone: no call of Conn is queued behind it, and its MACs are the last known.
 func TestDomainStuckByOthers(t *testing.T) {
 	xmlWaits(t)
 	d := libvirttest.Start(t)
@@ -271,7 +271,7 @@ func TestDomainStuckByOthers(t *testing.T) {
 	}
 }
 
-// Where libvirt tells the XML of a stuck domain at once, it is asked for it.
+// A libvirt that returns the XML of a stuck domain at once is asked for it.
 func TestStuckDomainIsReadWhereThatDoesNotWait(t *testing.T) {
 	d := libvirttest.Start(t)
 	c := open(t, d.URI())
@@ -290,7 +290,7 @@ func TestStuckDomainIsReadWhereThatDoesNotWait(t *testing.T) {
 	}
 }
 
-// A QEMU that is always at work on a new command delays nobody for longer than busyLimit, nor than they want to wait.
+// A QEMU that is always executing another command delays no caller for longer than busyLimit, or than its context.
 func TestNeverAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := func() (time.Duration, error) { return time.Millisecond, nil }
@@ -307,8 +307,7 @@ func TestNeverAtRest(t *testing.T) {
 	})
 }
 
-// meanwhile fails if fn does not return while something is stuck. What it is stuck on is
-// not let go before the test does so, and libvirt's own patience is longer.
+// meanwhile fails if fn does not return while something is stuck. The test itself must release it later; libvirt's own timeouts are longer.
 func meanwhile(t *testing.T, what string, fn func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -419,7 +418,7 @@ func TestAttachErrors(t *testing.T) {
 	}
 }
 
-// libvirt itself reads our device XML and gives back what we meant.
+// libvirt itself reads the device XML, and its output has the same meaning.
 func TestDeviceXMLRoundTrip(t *testing.T) {
 	d := libvirttest.Start(t)
 	spec := HostdevSpec{Alias: "ua-sluice-525400000001", Address: "0000:01:10.3", TeamingPersistent: "ua-net0"}

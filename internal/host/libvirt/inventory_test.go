@@ -82,7 +82,7 @@ func TestInventoryUnreadable(t *testing.T) {
 	}
 }
 
-// A domain that could not be read is unread unless an older entry stands, and until it is read or ends.
+// A domain that could not be read counts as unread until it is read or ends, unless there is an older entry.
 func TestInventoryUnread(t *testing.T) {
 	var v inventory
 	want := func(when string, vms ...model.VMID) {
