@@ -282,30 +282,28 @@ func (v *inventory) domains() []Domain {
 	return out
 }
 
-// ids lists all domains, or those that are in a job or do not answer.
-func (v *inventory) ids(all bool) []model.VMID {
+// where lists the domains whose entries satisfy a condition.
+func (v *inventory) where(is func(*entry) bool) (out []model.VMID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var out []model.VMID
 	for vm, e := range v.all {
-		if all || e.job || e.hung > 0 {
+		if is(e) {
 			out = append(out, vm)
 		}
 	}
 	return out
 }
 
+// ids lists all domains, or those that are in a job or do not answer.
+func (v *inventory) ids(all bool) []model.VMID {
+	return v.where(func(e *entry) bool { return all || e.job || e.hung > 0 })
+}
+
 // withFunctions lists the domains that have functions of virtual PFs.
 func (v *inventory) withFunctions() []model.VMID {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var out []model.VMID
-	for vm, e := range v.all {
-		if slices.ContainsFunc(e.dom.NICs, func(n model.NIC) bool { return n.VirtualPF != "" }) {
-			out = append(out, vm)
-		}
-	}
-	return out
+	return v.where(func(e *entry) bool {
+		return slices.ContainsFunc(e.dom.NICs, func(n model.NIC) bool { return n.VirtualPF != "" })
+	})
 }
 
 // subject returns a domain's name as shown to users.
