@@ -18,7 +18,7 @@ func BenchmarkTickManyVMs(b *testing.B) {
 	h.ticks(b)
 }
 
-// BenchmarkSort is what BenchmarkTick is to be compared with on whatever machine.
+// BenchmarkSort is the reference for BenchmarkTick on any machine.
 func BenchmarkSort(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	in := make([][]float64, 64) // more than a branch predictor learns by heart
@@ -35,8 +35,7 @@ func BenchmarkSort(b *testing.B) {
 	}
 }
 
-// BenchmarkTick measures deciding plus planning plus checking for 1,000 VMs and 256 VFs
-// at rest, which is nearly every tick of a daemon's life.
+// BenchmarkTick measures deciding, planning and checking for 1,000 VMs and 256 VFs at rest, which is nearly every tick of a daemon.
 func BenchmarkTick(b *testing.B) {
 	for _, policy := range []string{"adaptive", "activity", "fair"} {
 		b.Run(policy, func(b *testing.B) {

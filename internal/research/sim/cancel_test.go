@@ -7,8 +7,8 @@ import (
 	"sluice/internal/model"
 )
 
-// A plug that is stuck in its guest ends when its VM is to have no VF any more: the next
-// VM has it long before the guest's time is over, and nobody is cut off meanwhile.
+// A plug that is stuck in its guest ends when its VM loses the VF again: the next VM has it long before the guest's deadline, and nobody is
+// cut off meanwhile.
 func TestReleaseEndsAStuckPlug(t *testing.T) {
 	for name, rules := range map[string]model.Rules{
 		"released": {Policy: "activity", Interval: 5 * time.Second, VMs: []model.VMRule{{Match: "vm2", Forbid: true, ByHand: true}}},

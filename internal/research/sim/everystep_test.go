@@ -80,7 +80,7 @@ var situations = []situation{
 	},
 }
 
-// second gives the last VM another NIC, on the network of a PF of its own with VFs.
+// second gives the last VM another NIC on a network with a PF and VFs of its own.
 func (h *host) second(network string, vfs int) *VM {
 	v := h.World.VMs()[2]
 	h.World.AddPF("pf8", "br8", vfs, 0)
@@ -88,7 +88,7 @@ func (h *host) second(network string, vfs int) *VM {
 	return v
 }
 
-// only lets no other NIC of the last VM have a VF.
+// only forbids VFs to all other NICs of the last VM.
 func (h *host) only(nic string) {
 	h.setRules(model.Rules{Policy: "activity", Interval: 3 * time.Second, VMs: []model.VMRule{{Match: "vm2", NIC: nic}}})
 }
@@ -110,10 +110,9 @@ func drain(h *host) {
 	}
 }
 
-// atEveryPoint plays each situation once for every point of its Steps: before each, and after
-// each of its parts. hook gets the host, and calls at at every point; at says whether it is
-// the one at which something goes wrong. cut is how long that may cut a VM off, and delay how much later than usual Sluice may
-// then repair what a guest did.
+// atEveryPoint plays each situation once for every point of its Steps: before each Step, and after each of its parts. hook gets the
+// host and calls at at every point; at reports whether something goes wrong at this one. cut is how long that may cut off a VM, and delay
+// how much later than usual Sluice may then repair what a guest did.
 func atEveryPoint(t *testing.T, cut, delay time.Duration, prepare func(*host), hook func(h *host, at func() bool)) {
 	for _, s := range situations {
 		t.Run(s.name, func(t *testing.T) {
@@ -163,7 +162,7 @@ func atEveryPoint(t *testing.T, cut, delay time.Duration, prepare func(*host), h
 	}
 }
 
-// having lists the NICs of a VM by which its guest uses a VF.
+// having lists the NICs of a VM whose VF the guest uses.
 func having(v *VM) (aliases string) {
 	for _, n := range v.NICs {
 		if n.open {
@@ -173,7 +172,7 @@ func having(v *VM) (aliases string) {
 	return aliases
 }
 
-// heal takes back what is wrong with the host and its guests.
+// heal removes the faults of the host and its guests.
 func (h *host) heal() {
 	h.World.Fail, h.World.FailPart, h.OnStep, h.OnPart = nil, nil, nil, nil
 	h.reboot()
@@ -189,7 +188,7 @@ func (h *host) points(f func()) {
 	h.OnPart = func(model.Step, int) { f() }
 }
 
-// hosts are what the Moves are played on.
+// hosts are the kinds of hosts on which the Moves are played.
 var hosts = []struct {
 	name    string
 	prepare func(h *host)
@@ -208,7 +207,7 @@ var hosts = []struct {
 	}, 7 * time.Second},
 }
 
-// onHosts runs a test on each kind of host; with -short on the first.
+// onHosts runs a test on each kind of host; with -short only on the first.
 func onHosts(t *testing.T, f func(t *testing.T, prepare func(h *host), late time.Duration)) {
 	for i, on := range hosts {
 		if i == 0 || !testing.Short() {
@@ -230,7 +229,7 @@ func TestKillAtEveryStep(t *testing.T) {
 	})
 }
 
-// TestLoseEveryStep kills the daemon before what it asks for has been heard.
+// TestLoseEveryStep kills the daemon before its request has taken effect.
 func TestLoseEveryStep(t *testing.T) {
 	const away = 2 * time.Second
 	atEveryPoint(t, 0, away, hosts[0].prepare, func(h *host, at func() bool) {
@@ -244,8 +243,7 @@ func TestLoseEveryStep(t *testing.T) {
 	})
 }
 
-// TestKillAndComeBackAtEveryStep starts the next daemon while what the last one asked
-// libvirt for is still under way.
+// TestKillAndComeBackAtEveryStep starts the next daemon while libvirt still works on a request of the last one.
 func TestKillAndComeBackAtEveryStep(t *testing.T) {
 	atEveryPoint(t, 0, 0, hosts[0].prepare, func(h *host, at func() bool) {
 		h.points(func() {
@@ -302,8 +300,8 @@ func TestFailAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestRebootAtEveryStep restarts every guest: one that finds its VF again listens to
-// virtio first, so its own doing cuts it off until that is seen.
+// TestRebootAtEveryStep restarts every guest. A guest that finds its VF again first listens on virtio, and so is cut off by its own action
+// until Sluice sees it.
 func TestRebootAtEveryStep(t *testing.T) {
 	onHosts(t, func(t *testing.T, prepare func(h *host), late time.Duration) {
 		atEveryPoint(t, seen, late, prepare, func(h *host, at func() bool) {
@@ -316,7 +314,7 @@ func TestRebootAtEveryStep(t *testing.T) {
 	})
 }
 
-// TestVMEndsAtEveryStep ends the VM that the Step is about: nothing of it stays.
+// TestVMEndsAtEveryStep ends the Step's VM: nothing of it may remain.
 func TestVMEndsAtEveryStep(t *testing.T) {
 	onHosts(t, func(t *testing.T, prepare func(h *host), late time.Duration) {
 		atEveryPoint(t, 0, late, prepare, func(h *host, at func() bool) {

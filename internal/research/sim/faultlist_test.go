@@ -12,26 +12,25 @@ import (
 // fault is one thing that goes wrong.
 type fault struct {
 	name string
-	// cut is how long the fault by itself may leave a VM unreachable: 0 for all that Sluice,
-	// libvirt and the host do, else what the guest or the operator did is seen and repaired
-	// by then.
+	// cut is how long the fault may leave a VM unreachable: 0 for everything that Sluice, libvirt and the host do; what the guest or the
+	// operator did must be seen and repaired within this time.
 	cut time.Duration
-	// all says that it may so cut off any VM, not only the one it happens to.
+	// all: it may cut off any VM, not only its own.
 	all bool
-	// delay is how much later than usual Sluice may see and repair what another fault did.
+	// delay is how much later than usual Sluice may see and repair the effects of another fault.
 	delay time.Duration
-	// do makes it go wrong; heal takes back what would otherwise last.
+	// do causes the fault; heal removes lasting effects.
 	do func(h *host, v *VM, r *rand.Rand) (heal func())
 }
 
 var errFault = errors.New("injected failure")
 
-// upTo is a random time in whole milliseconds.
+// upTo returns a random time in whole milliseconds.
 func upTo(r *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(r.Int64N(most.Milliseconds())) * time.Millisecond
 }
 
-// anyNIC is one of the VM's, and takes no randomness where there is but one.
+// anyNIC returns a random NIC of the VM, without a draw if there is only one.
 func anyNIC(v *VM, r *rand.Rand) *NIC {
 	if len(v.NICs) == 1 {
 		return v.NICs[0]
@@ -39,13 +38,13 @@ func anyNIC(v *VM, r *rand.Rand) *NIC {
 	return v.NICs[r.IntN(len(v.NICs))]
 }
 
-// seen is how long it takes until a Snapshot shows what happened and a repair has ended:
-// the VM may be in a move, and is looked at from the second Snapshot after it on.
+// seen is how long it takes until a Snapshot shows what happened and a repair has ended: the VM may be in a move, and is checked only from
+// the second Snapshot after it.
 const seen = 3 * time.Second
 
 var faults = slices.Concat(daemonFaults, hangFaults, hostFaults, guestFaults)
 
-// daemonFaults are about Sluice's own process and its Steps.
+// daemonFaults concern Sluice's own process and its Steps.
 var daemonFaults = []fault{
 	{name: "kill", delay: 6 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
 		h.Kill()
@@ -110,7 +109,7 @@ var daemonFaults = []fault{
 	}},
 }
 
-// hangFaults make Steps take longer than their deadlines, and take effect all the same.
+// hangFaults make Steps exceed their deadlines and still take effect.
 var hangFaults = []fault{
 	{name: "kernel hangs", delay: 40 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
 		h.World.Timing.Kernel = 800*time.Millisecond + upTo(r, 3*time.Second)
@@ -130,7 +129,7 @@ var stepKinds = []model.StepKind{
 	model.StepRouteToTap, model.StepClearVF,
 }
 
-// hostFaults are about libvirt, the kernel and what they show.
+// hostFaults concern libvirt, the kernel and what they report.
 var hostFaults = []fault{
 	{name: "libvirtd restart", delay: 9 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
 		h.World.LibvirtDown(true)

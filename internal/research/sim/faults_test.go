@@ -13,8 +13,7 @@ import (
 
 var schedules = flag.Int("schedules", 10000, "random fault schedules to run")
 
-// destroy ends a VM, unless few are left. What it leaves on its VF is repaired by the daemon
-// that saw it, and after a restart when somebody asks.
+// destroy ends a VM, unless few are left. What it leaves on its VF is repaired by the daemon that saw the VM, after a restart on request.
 func (h *host) destroy(v *VM) {
 	if len(h.World.VMs()) <= 3 {
 		return
@@ -23,7 +22,7 @@ func (h *host) destroy(v *VM) {
 	h.lost, h.unseen = true, h.unseen || h.Core == nil || h.Core.View().Snapshot == nil
 }
 
-// killNow kills the daemon at this moment, and starts another after a while.
+// killNow kills the daemon now and starts another after a while.
 func (h *host) killNow(after time.Duration) {
 	h.Kill()
 	h.At(h.World.Now.Add(after), h.reboot)
@@ -49,7 +48,7 @@ type history struct {
 	did   []deed
 }
 
-// deed is a fault that happened to a VM.
+// deed is a fault that a VM had.
 type deed struct {
 	fault
 	vm string
@@ -57,8 +56,7 @@ type deed struct {
 
 func (d deed) cuts(vm string) bool { return d.cut > 0 && (d.all || d.vm == vm) }
 
-// bound is for how long a VM may be cut off: not at all because of what happened to others,
-// and longer by what else goes wrong.
+// bound returns how long a VM may be cut off: not at all by faults of others, and longer if other faults delay the repair.
 func (y *history) bound(vm string) (most time.Duration) {
 	cuts := 0
 	for _, d := range y.did {
@@ -74,7 +72,7 @@ func (y *history) bound(vm string) (most time.Duration) {
 	return most
 }
 
-// most is the longest of the bounds.
+// most returns the longest bound.
 func (y *history) most() (most time.Duration) {
 	for _, d := range y.did {
 		most = max(most, y.bound(d.vm))
@@ -105,8 +103,8 @@ func newHistory(t *testing.T, seed uint64, among []fault, n int) *history {
 	return y
 }
 
-// addNICs gives some VMs a second NIC, on the network of the first or another, perhaps with
-// a root port for one VF only; or a first one on a bridge without PF, for management.
+// addNICs gives some VMs a second NIC on the first one's network or another, perhaps with only one root port; or a management NIC before
+// the first, on a bridge without a PF.
 func (y *history) addNICs() (story string) {
 	if y.r.IntN(2) == 0 {
 		return ""
@@ -140,8 +138,7 @@ func (y *history) happen(f fault) {
 	}
 }
 
-// run lets everything happen, heals what can be healed and asks for a sound world, in
-// which no VM was unreachable for longer than its bound at any instant.
+// run plays the history, heals what can be healed and then requires a sound world in which no VM was unreachable for longer than its bound.
 func (y *history) run() error {
 	y.host.run(45 * time.Second)
 	for _, heal := range y.heals {
@@ -176,7 +173,7 @@ func (y *history) judge() error {
 	return y.served()
 }
 
-// rest freezes placement by freezing the loads and lets moves under way end.
+// rest freezes placement by freezing the loads, and lets moves in progress end.
 func (h *host) rest() {
 	h.rules = model.Rules{Policy: "activity", Interval: time.Hour}
 	if err := h.Core.SetRules(h.rules); err != nil {
@@ -185,7 +182,7 @@ func (h *host) rest() {
 	h.run(60 * time.Second)
 }
 
-// unlimited checks that no limit of vnraf's is left on the VFs that another policy gives.
+// unlimited checks that no limit of vnraf remains on VFs under another policy.
 func (h *host) unlimited() error {
 	for n := range h.World.nics() {
 		if vf := h.World.vf(n.hasVF); vf != nil && !n.foreign && vf.MaxTxRate != 0 {
@@ -253,7 +250,7 @@ func TestEachFault(t *testing.T) {
 	t.Logf("reachability by fault:\n%s", table)
 }
 
-// table is how long VMs were not reached, by what went wrong.
+// table is how long VMs were unreachable, by fault.
 type table struct {
 	rows  map[string]*row
 	order []string
@@ -268,7 +265,7 @@ type row struct {
 
 func newTable() *table { return &table{rows: map[string]*row{}} }
 
-// try notes a history, and stops the test when too many went wrong.
+// try records a history, and stops the test if too many failed.
 func (b *table) try(t *testing.T, name string, y *history, err error) {
 	t.Helper()
 	w := b.rows[name]

@@ -7,8 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// The filters of VMs that end while the daemon is stopped go at its next start; a filter
-// that somebody else made stays.
+// Filters of VMs that end while the daemon is stopped are removed at its next start; a filter made by others remains.
 func TestFiltersOfVMsThatEndUnseen(t *testing.T) {
 	h := newHost(t, 5, 2, model.Rules{Policy: "activity", Interval: 5 * time.Second})
 	p := h.World.PFs()[0]
@@ -40,8 +39,7 @@ func TestFiltersOfVMsThatEndUnseen(t *testing.T) {
 	}
 }
 
-// After a reboot of the host its filters are gone, and what is made anew by others under
-// the same address is theirs.
+// A reboot of the host removes its filters. A new filter with the same address, made by others, is theirs.
 func TestBookedFiltersThatAreGoneAreStruckOut(t *testing.T) {
 	h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 5 * time.Second})
 	h.run(10 * time.Second)
@@ -61,7 +59,7 @@ func TestBookedFiltersThatAreGoneAreStruckOut(t *testing.T) {
 	}
 }
 
-// A filter that is being added while the book is gone through stays in it.
+// A filter that is being added while the records are checked stays recorded.
 func TestFilterUnderWayStaysBooked(t *testing.T) {
 	h := newHost(t, 3, 2, model.Rules{Policy: "activity", Interval: 5 * time.Second})
 	h.opts.Timeouts.Kernel = 5 * time.Second

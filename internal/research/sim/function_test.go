@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// nodeHost is a host of 10 Gbit/s with two greedy VMs, and one that is guaranteed 4 Gbit/s for its virtual PF, which has three VFs.
+// nodeHost makes a host of 10 Gbit/s with two greedy VMs and one with 4 Gbit/s guaranteed for its virtual PF with three VFs.
 func nodeHost(t *testing.T, tree bool, whole model.SLA) (*host, []*NIC) {
 	t.Helper()
 	h := newHost(t, 0, 2, model.Rules{Policy: "activity", Interval: 3 * time.Second})
@@ -36,8 +36,8 @@ func sending(nics []*NIC) (sum float64) {
 	return sum
 }
 
-// Functions have what their virtual PF is guaranteed and limited to, divided by what each has inside, against VMs with many
-// flows, one of which takes to a VF; whether the other taps share a tree or not.
+// Functions get the guarantee and limit of their virtual PF, divided by their own SLAs, against VMs with many flows, one of which moves to
+// a VF, and with or without a tree for the other taps.
 func TestVirtualPFIsDividedOnAHost(t *testing.T) {
 	for _, tree := range []bool{false, true} {
 		h, vfs := nodeHost(t, tree, model.SLA{Guarantee: model.Rate{Bits: 4e9}, Limit: model.Rate{Bits: 4e9}})
@@ -67,7 +67,7 @@ func TestVirtualPFIsDividedOnAHost(t *testing.T) {
 	}
 }
 
-// When the daemon is killed each keeps its part of the limit once the leases have ended, and together they keep to it.
+// After the daemon is killed and the leases have ended, each function keeps its part of the limit, and together they keep to it.
 func TestVirtualPFKeepsItsLimitWithoutDaemon(t *testing.T) {
 	h, vfs := nodeHost(t, false, model.SLA{Limit: model.Rate{Bits: 2e9}})
 	for _, v := range h.World.VMs()[:2] {

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/model"
 )
 
-// promises is a random host with guarantees, and what is known of how they are kept.
+// promises is a random host with guarantees, and how well they are kept.
 type promises struct {
 	*host
 	r       *rand.Rand
@@ -28,10 +28,9 @@ type promises struct {
 	missed  time.Duration // of that, for which it was not kept
 }
 
-// react is how long Sluice may take until a guarantee is kept that somebody has just begun to ask for: what
-// a period shows is known at its end, and in force after the delay; one more period where the reading was
-// lost, or began anew with a VF, one where the limit before is being applied still, and one for who sends a little less
-// than it may.
+// react returns how long Sluice may take to keep a guarantee after demand for it begins: demand is known at the end of a period, and limits
+// are in force after the delay. A lost reading or one that restarts with a VF takes another period, as does a limit that is still being
+// applied, and a sender slightly below its limit.
 func (y *promises) react() time.Duration {
 	lost := 0
 	if y.traffic.Lost > 0 {
@@ -40,18 +39,18 @@ func (y *promises) react() time.Duration {
 	return time.Duration(4+lost)*y.period + 2*y.traffic.Delay
 }
 
-// mostPressed is how long a guarantee may be missed because others fill the link. What a NIC sends on a full link is no
-// demand: one that begins to want more there shows it only as room is made for it, bit by bit.
+// mostPressed is how long a guarantee may be missed because others fill the link. On a full link, what a NIC sends is not its demand: new
+// demand shows only gradually, as room is made for it.
 const mostPressed = 15 * time.Second
 
-// longest finds how long something has been true of a NIC without a pause.
+// longest measures for how long a condition held for a NIC without interruption.
 type longest struct {
 	now  map[*NIC]time.Duration
 	most time.Duration
 	who  string
 }
 
-// note adds d, or ends what was true.
+// note adds d, or ends the stretch.
 func (l *longest) note(n *NIC, d time.Duration, is bool, say func() string) {
 	if !is {
 		delete(l.now, n)
@@ -110,7 +109,7 @@ func newPromises(t *testing.T, seed uint64) *promises {
 	return y
 }
 
-// slas promises most VMs something, at most four fifths of the link in all.
+// slas gives guarantees to most VMs, at most four fifths of the link in all.
 func (y *promises) slas() []model.VMRule {
 	var out []model.VMRule
 	rest := 8 // Gbit/s
@@ -128,7 +127,7 @@ func (y *promises) slas() []model.VMRule {
 	return out
 }
 
-// control starts the controller of a daemon.
+// control starts a daemon's bandwidth controller.
 func (y *promises) control() {
 	core, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: y.period})
 	if err != nil {
@@ -137,7 +136,7 @@ func (y *promises) control() {
 	y.Bandwidth = core
 }
 
-// again starts a daemon where none is.
+// again starts a daemon if there is none.
 func (y *promises) again() {
 	if y.Core == nil {
 		y.boot()
@@ -145,19 +144,18 @@ func (y *promises) again() {
 	}
 }
 
-// excuse says that guarantees and contracts may be broken for a while from now on, and until Sluice has seen
-// that it is over.
+// excuse allows guarantees and contracts to be broken for a while from now on, and until Sluice has seen that it is over.
 func (y *promises) excuse(d time.Duration) {
 	y.excuseRates(d)
 	y.loose = later(y.loose, later(y.back, y.World.Now).Add(d+y.Sample+y.react()))
 }
 
-// excuseRates says that guarantees may be broken for a while, but no contract.
+// excuseRates allows guarantees, but not contracts, to be broken for a while.
 func (y *promises) excuseRates(d time.Duration) {
 	y.excused = later(y.excused, later(y.back, y.World.Now).Add(d+y.Sample+y.react()))
 }
 
-// dead says that there is no daemon for a while: what it was about to do waits for the next one.
+// dead notes that there is no daemon for a while: what it was about to do waits for the next one.
 func (y *promises) dead(d time.Duration) {
 	if y.loose.After(y.World.Now) {
 		y.excuse(d)
@@ -172,12 +170,12 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// sla is what the rules say now.
+// sla returns the SLA in the present rules.
 func (y *promises) sla(n *NIC) model.SLA {
 	return y.rules.SLA(&model.VM{ID: n.VM.ID, Name: n.VM.Name}, &model.NIC{Alias: n.Alias})
 }
 
-// look judges what was sent during d: no rate changed in it.
+// look judges what was sent during d, in which no rate changed.
 func (y *promises) look(d time.Duration) {
 	now := y.World.Now
 	asked := map[*PF]float64{}
@@ -210,7 +208,7 @@ func (y *promises) look(d time.Duration) {
 	}
 }
 
-// judge says what was broken.
+// judge returns what was broken.
 func (y *promises) judge() error {
 	switch {
 	case y.held.most > y.react():
@@ -223,7 +221,7 @@ func (y *promises) judge() error {
 	return nil
 }
 
-// end kills the daemon or has it lift all, and looks at what is left.
+// end kills the daemon or makes it lift all limits, and checks what remains.
 func (y *promises) end() error {
 	y.again()
 	y.World.FailLimit, y.traffic.Hang = nil, nil

@@ -10,14 +10,13 @@ import (
 	"sluice/internal/model"
 )
 
-// breach is one thing that goes wrong with guarantees. do makes it go wrong, and says with excuse for how
-// long it may break one.
+// breach is a fault that affects guarantees. do causes it, and states with excuse for how long it may break one.
 type breach struct {
 	name string
 	do   func(y *promises, v *VM, r *rand.Rand)
 }
 
-// rest is how long a Limit that could not be applied waits until it is tried again.
+// rest is the time before a Limit that could not be applied is retried.
 const rest = 30 * time.Second
 
 var breaches = []breach{
@@ -148,7 +147,7 @@ func (y *promises) happen(b breach) {
 	b.do(y, v, y.r)
 }
 
-// run lets n of the breaches happen within 40 s.
+// run plays n of the breaches within 40 s.
 func (y *promises) run(among []breach, n int) error {
 	for range n {
 		b := among[y.r.IntN(len(among))]
@@ -165,12 +164,11 @@ func (y *promises) run(among []breach, n int) error {
 	return nil
 }
 
-// promised is less than schedules, for each takes a seventh of a second: -promised 10000 is for once in a while.
+// promised is lower than schedules because each takes a seventh of a second; -promised 10000 is for occasional use.
 var promised = flag.Int("promised", 500, "random schedules of what may break guarantees to run")
 
-// TestRandomGuarantees runs random schedules of several breaches: whatever happens, Sluice itself breaks no
-// guarantee that can be kept for longer than it takes to react, leaves no contract without limit, and leaves
-// nobody held down behind.
+// TestRandomGuarantees runs random schedules of several breaches: whatever happens, Sluice itself breaks no feasible guarantee for longer
+// than it takes to react, leaves no contract without a limit, and leaves no limit behind.
 func TestRandomGuarantees(t *testing.T) {
 	n := *promised
 	if testing.Short() {
@@ -209,7 +207,7 @@ func TestSchedulesThatBrokeGuarantees(t *testing.T) {
 	}
 }
 
-// TestEachBreach runs each alone.
+// TestEachBreach runs each breach alone.
 func TestEachBreach(t *testing.T) {
 	n := max(1, *promised/100)
 	if testing.Short() {

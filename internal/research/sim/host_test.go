@@ -15,7 +15,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// foreignMAC is one that somebody else's filter is for.
+// foreignMAC is the MAC of somebody else's filter.
 var foreignMAC = model.MAC{2, 0xfe, 0, 0, 0, 1}
 
 // level is a load that a test changes while it runs.
@@ -75,7 +75,7 @@ func newHost(t testing.TB, vms, vfs int, rules model.Rules) *host {
 	return h
 }
 
-// boot starts the daemon, on the journal that an earlier one left.
+// boot starts the daemon on the journal of an earlier one.
 func (h *host) boot() {
 	h.t.Helper()
 	core, err := loop.NewCore(h.rules, h.opts, h.journal, h.journal.Left())
@@ -115,7 +115,7 @@ func (h *host) want(holders string) {
 	}
 }
 
-// dump prints the world and what the daemon thinks of it.
+// dump prints the world and the daemon's view of it.
 func (h *host) dump() string {
 	s := ""
 	for _, p := range h.World.PFs() {
@@ -153,8 +153,7 @@ func (h *host) dump() string {
 	return s
 }
 
-// sound checks what must hold at rest: everyone reached on both paths, VFs clean or in
-// use by one VM, nothing under way.
+// sound checks what must hold at rest: every NIC is reachable, VFs are clean or in use by one VM, nothing is in progress.
 func (h *host) sound() error {
 	seen := map[model.VFID]string{}
 	for n := range h.World.nics() {
@@ -290,8 +289,7 @@ func TestDrainGivesEverythingUp(t *testing.T) {
 	}
 }
 
-// A finding is older than the moves of its VM that have ended since it was found:
-// repairing it then would undo what they did.
+// A finding is older than its VM's moves that ended after it: repairing it would undo what they did.
 func TestRepairsDoNotOutliveWhatTheyMend(t *testing.T) {
 	h := newHost(t, 100, 63, model.Rules{Policy: "activity", Interval: time.Minute})
 	h.run(5 * time.Minute)
@@ -300,9 +298,8 @@ func TestRepairsDoNotOutliveWhatTheyMend(t *testing.T) {
 	}
 }
 
-// The VF of a VM that ends goes to the next at once. What the first left on it must not be
-// cleared when the second has it: the repair would fail again and again, and meanwhile keep
-// others of that VM waiting.
+// The VF of a VM that ends goes to the next VM at once. What the first left on it must not be cleared while the second has it: the repair
+// would fail again and again, and delay other repairs of that VM.
 func TestWhatIsLeftOnAVFIsNotClearedForItsNextHolder(t *testing.T) {
 	h := newHost(t, 4, 3, model.Rules{Policy: "activity", Interval: 5 * time.Second})
 	h.run(10 * time.Second)
@@ -318,8 +315,8 @@ func TestWhatIsLeftOnAVFIsNotClearedForItsNextHolder(t *testing.T) {
 	h.want("vm0 vm1 vm2 ")
 }
 
-// A VM whose guest leaves its VF is cut off, and VFs reach it through no filter: the first
-// has its turn at the first look, the other can wait.
+// A VM whose guest leaves its VF is cut off, and VFs reach it through no filter: the former is repaired at the first Snapshot, the latter
+// can wait.
 func TestWhatCutsAVMOffIsRepairedFirst(t *testing.T) {
 	h := newHost(t, 3, 2, model.Rules{Policy: "activity", Interval: 5 * time.Second})
 	h.OnEvent = h.meter.note

@@ -7,8 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Hosts that lack what a dual path needs cut a VM off at each move, for as long as stated here
-// and not longer.
+// Hosts that lack what a dual path needs cut off a VM at each move, but not for longer than stated here.
 func TestHostsThatLackSomething(t *testing.T) {
 	changeover := PaperTiming.Attach + PaperTiming.Guest + 4*PaperTiming.Kernel
 	letGo := PaperTiming.Detach + PaperTiming.Gone + 4*PaperTiming.Kernel
@@ -19,8 +18,8 @@ func TestHostsThatLackSomething(t *testing.T) {
 	}{
 		{"nothing", func(*World) {}, gaps{}},
 		{
-			// The entry is moved by the Step after the one in which the guest changes over. Up
-			// to then the bridge gives the PF's frames back to the PF, which is to nobody.
+			// The entry is moved by the Step after the one in which the guest changes paths. Until then the bridge returns the PF's frames to
+			// the PF, where nobody receives them.
 			"TCX", func(w *World) { w.NoMirror = true }, gaps{fromWire: 2 * PaperTiming.Kernel, fromBridge: 2 * PaperTiming.Kernel},
 		},
 		{
@@ -54,8 +53,8 @@ func TestHostsThatLackSomething(t *testing.T) {
 	}
 }
 
-// A kill between set-mac and attach, where the PF had no filter to spare: the NIC gives
-// frames from the wire to a VF that nobody has. The next start ends that at its first look.
+// After a kill between set-mac and attach on a PF without a spare filter, the NIC sends frames from the wire to a VF without a holder. The
+// next start repairs that at its first Snapshot.
 func TestKillWithoutAFilterToSpare(t *testing.T) {
 	h := newHost(t, 2, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
 	h.World.pfs[0].SelfSlots, h.World.pfs[0].self[model.MAC{2, 9}] = 1, true
@@ -75,8 +74,8 @@ func TestKillWithoutAFilterToSpare(t *testing.T) {
 	}
 }
 
-// A PF whose link goes down takes its VFs' VMs with it until the next look: then they fall
-// back to virtio, and are reached from the host's other VMs.
+// If a PF's link goes down, the VMs on its VFs are cut off until the next Snapshot: then they fall back to virtio and can be reached from
+// the host's other VMs.
 func TestLinkDown(t *testing.T) {
 	h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
 	h.OnEvent = h.meter.note

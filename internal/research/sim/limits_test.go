@@ -39,7 +39,7 @@ func TestTiersAreEnforced(t *testing.T) {
 	}
 }
 
-// A daemon that knows nothing of the limits that the one before it set lifts them.
+// A daemon lifts limits of its predecessor that it does not know.
 func TestLimitsAreLiftedAfterARestart(t *testing.T) {
 	h := newHost(t, 4, 2, tierRules)
 	h.run(4 * time.Second)
@@ -51,7 +51,7 @@ func TestLimitsAreLiftedAfterARestart(t *testing.T) {
 	h.rates("vm2 0 vm3 0 ")
 }
 
-// The limit stands before the VF carries a frame: when its MAC is set.
+// The limit is in force before the VF carries a frame, when its MAC is set.
 func TestLimitStandsBeforeTheMAC(t *testing.T) {
 	h := newHost(t, 4, 2, tierRules)
 	seen := 0
@@ -69,7 +69,7 @@ func TestLimitStandsBeforeTheMAC(t *testing.T) {
 	}
 }
 
-// Rates that are no whole Mbit/s, as the link's share may be, are applied once.
+// Rates that are not whole Mbit/s, such as a share of the link, are applied only once.
 func TestLimitsConvergeForOddRates(t *testing.T) {
 	h := newHost(t, 4, 2, tierRules)
 	h.run(4 * time.Second)
@@ -87,8 +87,7 @@ func TestLimitsConvergeForOddRates(t *testing.T) {
 	}
 }
 
-// A PF that cannot limit its VFs is never asked to; one that only trying tells about is
-// asked now and then.
+// A PF that cannot limit its VFs is never asked to. If only a trial can tell, it is retried from time to time.
 func TestLimitsThatCannotBeHad(t *testing.T) {
 	for _, c := range []struct {
 		can  model.Tri

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// manyVMs is a host with 5,000 VMs on virtio and 64 VFs, none given out.
+// manyVMs makes a host with 5,000 VMs on virtio and 64 free VFs.
 func manyVMs(t testing.TB, rules model.Rules) *host {
 	h := newHost(t, 0, 64, rules)
 	h.opts.Parallel = 4
@@ -20,8 +20,8 @@ func manyVMs(t testing.TB, rules model.Rules) *host {
 	return h
 }
 
-// After a start every VM on virtio needs a filter of the PF: thousands of repairs, which
-// must keep neither placement nor a VM that is cut off waiting.
+// After a start every VM on virtio needs a filter of the PF. These thousands of repairs must delay neither placement nor a VM that is cut
+// off.
 func TestStartWithManyVMs(t *testing.T) {
 	h := manyVMs(t, model.Rules{Policy: "adaptive", Interval: 5 * time.Minute})
 	repairs, most := map[model.VMID]bool{}, 0

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// direction is a way of frames to a guest or from it.
+// direction is a path of frames to or from a guest.
 type direction int
 
 const (
@@ -19,7 +19,7 @@ const (
 
 var directionNames = [directions]string{"wire", "bridge", "other VFs", "out"}
 
-// gaps are the longest times without a break in which a VM was not reached.
+// gaps are the longest uninterrupted times in which a VM was unreachable.
 type gaps [directions]time.Duration
 
 // most is the longest of those that are bounded. From other guests' VFs is measured only: a
