@@ -358,7 +358,7 @@ func TestVulnSaysWhetherItLooked(t *testing.T) {
 	for code, want := range map[int]struct {
 		code int
 		text string
-	}{0: {0, "nothing known"}, 3: {3, "known vulnerabilities"}, 1: {4, "NOT CHECKED"}, 127: {4, "NOT CHECKED"}} {
+	}{0: {0, "no known vulnerability"}, 3: {3, "known vulnerabilities"}, 1: {4, "NOT CHECKED"}, 127: {4, "NOT CHECKED"}} {
 		check := filepath.Join(t.TempDir(), "govulncheck")
 		if err := os.WriteFile(check, fmt.Appendf(nil, "#!/bin/sh\nexit %d\n", code), 0o700); err != nil { //nolint:gosec // a program
 			t.Fatal(err)

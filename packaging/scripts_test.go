@@ -61,8 +61,8 @@ func (r *removal) has(path string) bool {
 	return err == nil
 }
 
-// What a killed `sluice qualify` left is put back when the package goes. Where that fails, the removal says so, and the
-// journal, which alone says what the VFs were, survives a purge.
+// Removing the package restores what a killed `sluice qualify` left. If that fails, the removal says so, and the journal, the only
+// record of the VFs' state, survives a purge.
 func TestRemovalRestoresQualify(t *testing.T) {
 	for name, c := range map[string]struct {
 		restore string
@@ -94,13 +94,13 @@ func TestRemovalRestoresQualify(t *testing.T) {
 	}
 }
 
-// Without a journal there is nothing to put back, and at an upgrade the new version finds it.
+// Without a journal there is nothing to restore, and at an upgrade the new version finds it.
 func TestRemovalWithoutQualify(t *testing.T) {
 	r := newRemoval(t, "")
 	r.run(t, "sluice-prerm", "upgrade")
 	r.run(t, "sluice-prerm", "1")
 	if !r.has("run/sluice/qualify-7.json") || r.has("log") {
-		t.Error("an upgrade puts VFs back")
+		t.Error("an upgrade restores VFs")
 	}
 	if err := os.Remove(r.journal); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestRemovalWithoutQualify(t *testing.T) {
 	}
 }
 
-// The group of those who may ask the daemon is made on a minimal Debian too, which has no systemd-sysusers.
+// The group is also created on a minimal Debian, which has no systemd-sysusers.
 func TestInstallMakesTheGroup(t *testing.T) {
 	for name, c := range map[string]struct {
 		programs  map[string]string // what they do after they are noted
@@ -122,7 +122,7 @@ func TestInstallMakesTheGroup(t *testing.T) {
 		"systemd-sysusers": {map[string]string{"systemd-sysusers": "", "groupadd": ""}, "systemd-sysusers sluice.conf\n", ""},
 		"groupadd":         {map[string]string{"getent": "exit 2", "groupadd": ""}, "getent group sluice\ngroupadd --system sluice\n", ""},
 		"it is there":      {map[string]string{"getent": "", "groupadd": ""}, "getent group sluice\n", ""},
-		"neither":          {map[string]string{"getent": "exit 2"}, "getent group sluice\n", "make the group sluice"},
+		"neither":          {map[string]string{"getent": "exit 2"}, "getent group sluice\n", "create the group sluice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRemoval(t, "")

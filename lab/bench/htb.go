@@ -49,5 +49,6 @@ const noLimit = 10e9
 func classLine(verb string, bits float64) string {
 	bits = min(max(bits, 8000), noLimit)
 	burst := max(2*segmentWire, bits/8*.002)
-	return fmt.Sprintf("class %s dev %s parent 1: classid 1:1 htb rate %.0fbit ceil %.0fbit burst %.0f cburst %.0f quantum 60000 overhead 24\n", verb, guestDev, bits, bits, burst, burst)
+	return fmt.Sprintf("class %s dev %s parent 1: classid 1:1 htb rate %.0fbit ceil %.0fbit burst %.0f cburst %.0f quantum 60000 "+
+		"overhead 24\n", verb, guestDev, bits, bits, burst, burst)
 }

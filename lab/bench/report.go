@@ -84,7 +84,8 @@ func (r *report) line(sc *scenario, allocator string, kept []result, discarded i
 	if !r.headed {
 		fmt.Printf("period %v, RTT %v, %s, limits by %s, median of %d; load %s at the beginning\n\n", r.o.period, r.o.rtt, r.o.cc, r.o.enforcer,
 			r.o.repeats, load())
-		fmt.Println("| scenario | allocator | satisfied % | worst | short Mbit | used % | changes/s VM | recovery s | found s | sent again | late | discarded | VM to VM Mbit/s |")
+		fmt.Println("| scenario | allocator | satisfied % | worst | short Mbit | used % | changes/s VM | recovery s | found s | sent again " +
+			"| late | discarded | VM to VM Mbit/s |")
 		fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 		r.headed = true
 	}

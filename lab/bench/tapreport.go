@@ -82,7 +82,8 @@ func measureTaps(ctx context.Context, o options, names []string) error {
 	wanted := func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 	heading := fmt.Sprintf("\nuplink of %.0f Mbit/s, period %v, %v, median of %d; load %s at the beginning\n\n", tapLink/1e6, o.period,
 		tapLength, o.repeats, load()) +
-		"| scenario | way | guest | promised | Mbit/s | kpps | offered kpps | lost % | delay us | 99 % | jitter us |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+		"| scenario | way | guest | promised | Mbit/s | kpps | offered kpps | lost % | delay us | 99 % | jitter us |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 	for _, sc := range tapScenarios() {
 		for _, way := range tapWays(o.allocators) {
 			if !wanted(sc.name) {
@@ -152,7 +153,8 @@ func (b *tapBench) repeat(ctx context.Context, o options, sc *tapScenario, way *
 // periods measures the controller's cost as a function of its period.
 func (b *tapBench) periods(o options) error {
 	sc := tapScenarios()[0]
-	fmt.Println("\n| tap-1500 | period | controller, % of a core | all with senders and kernel | resident MB | worst deviation from what is promised % |\n| --- | --- | --- | --- | --- | --- |")
+	fmt.Println("\n| tap-1500 | period | controller, % of a core | all with senders and kernel | resident MB | " +
+		"worst deviation from what is promised % |\n| --- | --- | --- | --- | --- | --- |")
 	for _, way := range tapWays(o.allocators) {
 		for _, period := range []time.Duration{100, 200, 500, 900, 1000, 2000} {
 			period *= time.Millisecond

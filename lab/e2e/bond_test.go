@@ -34,17 +34,21 @@ var managers = []manager{
 		"systemd-networkd",
 		"cp " + examples + `networkd/* /etc/systemd/network/ && cd /etc/systemd/network &&
 		sed -i 's/^Driver=.*/&\nName=wire1/' 20-virtio.network && sed -i s,^DHCP=.*,Address=10.9.1.100/24, 20-bond0.network &&
-		printf '[Match]\nMACAddress=` + wireMAC + `\n[Network]\nAddress=10.9.1.101/24\n' >90-cloud.network && # what cloud images match by meets the VF, too
+		printf '[Match]\nMACAddress=` + wireMAC + `\n[Network]\nAddress=10.9.1.101/24\n' \
+			>90-cloud.network && # as in cloud images; it matches the VF, too
 		systemctl start systemd-networkd`,
 		"networkctl --no-legend list %s | awk '{print $5}'",
-		"systemctl stop systemd-networkd.socket systemd-networkd; rm /etc/systemd/network/*bond0* /etc/systemd/network/20-virtio.network /etc/systemd/network/90-cloud.network; ip link del bond0",
+		"systemctl stop systemd-networkd.socket systemd-networkd; rm /etc/systemd/network/*bond0* /etc/systemd/network/20-virtio.network " +
+			"/etc/systemd/network/90-cloud.network; ip link del bond0",
 	},
 	{
 		"NetworkManager",
-		"cp " + examples + `NetworkManager/* /etc/NetworkManager/system-connections/ && cd /etc/NetworkManager/system-connections && chmod 600 * &&
+		"cp " + examples + `NetworkManager/* /etc/NetworkManager/system-connections/ &&
+		cd /etc/NetworkManager/system-connections && chmod 600 * &&
 		sed -i 's,^method=auto,method=manual\naddress1=10.9.1.100/24,;/ipv6/,$d;s/^cloned-mac.*/cloned-mac-address=` + wireMAC +
 			`/' bond0.nmconnection &&
-		printf '[keyfile]\nunmanaged-devices=*,except:interface-name:wire1,except:interface-name:bond0,except:driver:igbvf\n' >/etc/NetworkManager/conf.d/lab.conf &&
+		printf '[keyfile]\nunmanaged-devices=*,except:interface-name:wire1,except:interface-name:bond0,except:driver:igbvf\n' \
+			>/etc/NetworkManager/conf.d/lab.conf &&
 		systemctl unmask NetworkManager && systemctl start NetworkManager`,
 		"nmcli -g GENERAL.STATE device show %s | tr -cd a-z",
 		"systemctl stop NetworkManager; systemctl mask NetworkManager; ip link del bond0",

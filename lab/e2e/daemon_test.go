@@ -132,7 +132,8 @@ func (r *rig) eventually(limit time.Duration, what string, check func() error) {
 
 // state returns what helps to analyse a failed test.
 func (r *rig) state() string {
-	out, _ := r.Run(context.WithoutCancel(r.ctx), "sluice vms; sluice bw; sluice vfs; sluice fsck; sluice status; ip link show pf0; bridge fdb show br br0 | grep 52:54:00:00:01")
+	out, _ := r.Run(context.WithoutCancel(r.ctx), "sluice vms; sluice bw; sluice vfs; sluice fsck; sluice status; ip link show pf0; "+
+		"bridge fdb show br br0 | grep 52:54:00:00:01")
 	return out
 }
 

@@ -70,7 +70,9 @@ const liar = `while read -r l <&3; do
 	id=$(echo "$l" | sed -n 's/.*"id": *\([0-9]*\).*/\1/p')
 	case $l in
 	*guest-sync*) echo "{\"return\":$id}" ;;
-	*) echo '{"return":[{"name":"eth0","hardware-address":"52:54:00:00:01:02","statistics":{"rx-bytes":18446744073709551615,"rx-packets":18446744073709551615,"tx-bytes":-1,"tx-packets":1e300,"rx-errs":0,"rx-dropped":0,"tx-errs":0,"tx-dropped":0}},{"name":"eth0"},7,null]}' ;;
+	*) echo '{"return":[{"name":"eth0","hardware-address":"52:54:00:00:01:02","statistics":{` +
+	`"rx-bytes":18446744073709551615,"rx-packets":18446744073709551615,` +
+	`"tx-bytes":-1,"tx-packets":1e300,"rx-errs":0,"rx-dropped":0,"tx-errs":0,"tx-dropped":0}},{"name":"eth0"},7,null]}' ;;
 	esac >&3
 done`
 

@@ -114,7 +114,8 @@ type figure struct {
 }
 
 func (f figure) String() string {
-	return fmt.Sprintf("%s %s %s %s: %d moves, lost %d (median %d, worst %d), gap worst %d ms median %d ms, took median %d ms worst %d ms, %d duplicates",
+	return fmt.Sprintf("%s %s %s %s: %d moves, lost %d (median %d, worst %d), gap worst %d ms median %d ms, took median %d ms "+
+		"worst %d ms, %d duplicates",
 		f.VM, f.Peer, f.Direction, f.Kind, f.Moves, f.LostTotal, f.LostMedian, f.LostWorst, f.GapWorstMS, f.GapMedianMS, f.TookMedianMS,
 		f.TookWorstMS, f.Duplicates)
 }

@@ -172,7 +172,8 @@ func (r systemdRig) restricted() {
 			r.t.Errorf("%s is not read-only: %s", path, out)
 		}
 	}
-	r.run("nsenter -t %s -m sh -c 'touch /var/lib/sluice/t /run/sluice/t && rm /var/lib/sluice/t /run/sluice/t && [ ! -e /dev/vda ] && [ ! -e /dev/kvm ] && [ -d /sys/fs/bpf ]'", pid)
+	r.run("nsenter -t %s -m sh -c 'touch /var/lib/sluice/t /run/sluice/t && rm /var/lib/sluice/t /run/sluice/t && [ ! -e /dev/vda ] && [ "+
+		"! -e /dev/kvm ] && [ -d /sys/fs/bpf ]'", pid)
 	exposure := r.run("systemd-analyze security --no-pager sluice | tail -n 1")
 	r.t.Log(exposure)
 }
@@ -318,11 +319,11 @@ func (r systemdRig) upgrade() {
 	pid = r.property("MainPID")
 	r.configure(byPackage + "nonsense: 1\n")
 	if said := r.run(apt + "install --reinstall /root/later.deb 2>&1"); !strings.Contains(said, "nonsense") ||
-		!strings.Contains(said, "the old daemon runs on") {
-		r.t.Errorf("the package does not tell of the error in sluice.yaml: %s", said)
+		!strings.Contains(said, "the old daemon keeps running") {
+		r.t.Errorf("the package does not report the error in sluice.yaml: %s", said)
 	}
 	if now := r.property("MainPID"); now != pid {
-		r.t.Error("the daemon was restarted on a configuration that it does not take")
+		r.t.Error("the daemon was restarted on a configuration that it rejects")
 	}
 	r.configure(byPackage)
 }
@@ -331,7 +332,8 @@ func (r systemdRig) upgrade() {
 func later(t *testing.T, deb string) string {
 	t.Helper()
 	dir := t.TempDir()
-	script := `dpkg-deb -R "$1" "$2/tree" && sed -i 's/^Version: .*/&+later/' "$2/tree/DEBIAN/control" && dpkg-deb --root-owner-group -Zgzip -z1 -b "$2/tree" "$2/later.deb"`
+	script := `dpkg-deb -R "$1" "$2/tree" && sed -i 's/^Version: .*/&+later/' "$2/tree/DEBIAN/control" &&
+		dpkg-deb --root-owner-group -Zgzip -z1 -b "$2/tree" "$2/later.deb"`
 	if out, err := exec.CommandContext(t.Context(), "bash", "-ec", script, "later", deb, dir).CombinedOutput(); err != nil {
 		t.Fatalf("make a later version: %v\n%s", err, out)
 	}

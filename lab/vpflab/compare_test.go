@@ -44,7 +44,8 @@ const (
 )
 
 const prelude = `set -e; dev() { for i in /sys/class/net/*; do [ "$(cat $i/address)" = "$1" ] && echo ${i##*/} && return; done; :; }
-give() { ip netns add pod; ip link set $1 netns pod name pod0; ip -n pod link set lo up; ip -n pod link set pod0 up; ip -n pod addr add $2 dev pod0; }
+give() { ip netns add pod; ip link set $1 netns pod name pod0; ip -n pod link set lo up
+ip -n pod link set pod0 up; ip -n pod addr add $2 dev pod0; }
 pair() { ip link add host0 type veth peer name pod1; ip link set host0 up; give pod1 $1; }
 `
 
@@ -54,9 +55,11 @@ func ways() []way {
 	return []way{
 		{
 			name: "overlay (VXLAN)", far: "10.50.0.100", pod: "10.50.0.2", forge: "eth0",
-			outside: "ip link add vx0 type vxlan id 42 local 10.9.0.100 remote 10.9.0.11 dstport 4789 dev wire0; ip addr add 10.50.0.100/24 dev vx0; ip link set vx0 mtu 1450 up",
-			tidy:    "ip link del vx0",
-			setup: `ip link add cni0 type bridge; ip link set cni0 up; ip link add vx0 type vxlan id 42 local 10.9.0.11 remote 10.9.0.100 dstport 4789 dev eth0; ip link set vx0 master cni0 mtu 1450 up
+			outside: "ip link add vx0 type vxlan id 42 local 10.9.0.100 remote 10.9.0.11 dstport 4789 dev wire0; ip addr add 10.50.0.100/24 " +
+				"dev vx0; ip link set vx0 mtu 1450 up",
+			tidy: "ip link del vx0",
+			setup: `ip link add cni0 type bridge; ip link set cni0 up
+ip link add vx0 type vxlan id 42 local 10.9.0.11 remote 10.9.0.100 dstport 4789 dev eth0; ip link set vx0 master cni0 mtu 1450 up
 pair 10.50.0.2/24; ip link set host0 master cni0; ip -n pod link set pod0 mtu 1450`,
 			undo: "ip link del vx0; ip link del cni0",
 		},
@@ -64,9 +67,11 @@ pair 10.50.0.2/24; ip link set host0 master cni0; ip -n pod link set pod0 mtu 14
 			name: "routed veth, iptables", far: far, pod: "10.51.0.2", forge: "eth0",
 			outside: "ip route add 10.51.0.0/24 via 10.9.0.11", tidy: "ip route del 10.51.0.0/24",
 			// Chains and matches as a network policy creates them: state first, then a chain for the pod.
-			setup: `pair 10.51.0.2/24; ip addr add 10.51.0.1/24 dev host0; ip -n pod route add default via 10.51.0.1; sysctl -qw net.ipv4.ip_forward=1
+			setup: `pair 10.51.0.2/24; ip addr add 10.51.0.1/24 dev host0; ip -n pod route add default via 10.51.0.1
+sysctl -qw net.ipv4.ip_forward=1
 iptables -N POD; for i in 1 2 3 4 5 6 7 8; do iptables -A POD -s 10.52.$i.0/24 -p tcp --dport 80 -j DROP; done; iptables -A POD -j ACCEPT
-iptables -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; iptables -A FORWARD -o host0 -j POD; iptables -A FORWARD -i host0 -j POD; iptables -P FORWARD DROP`,
+iptables -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; iptables -A FORWARD -o host0 -j POD
+iptables -A FORWARD -i host0 -j POD; iptables -P FORWARD DROP`,
 			undo: "iptables -P FORWARD ACCEPT; iptables -F; iptables -X; ip link del host0 2>/dev/null || true",
 		},
 		{
@@ -335,10 +340,12 @@ func forge(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (mac, arp 
 cat >/tmp/forge.py <<'END'
 import socket, sys, time
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind((sys.argv[1], 0))
-own = bytes.fromhex(open('/sys/class/net/%s/address' % sys.argv[1]).read().strip().replace(':', '')); bad = bytes.fromhex('02dead000001'); all = b'\xff' * 6
+own = bytes.fromhex(open('/sys/class/net/%s/address' % sys.argv[1]).read().strip().replace(':', ''))
+bad = bytes.fromhex('02dead000001'); all = b'\xff' * 6
 arp = lambda mac: b'\x08\x06\x00\x01\x08\x00\x06\x04\x00\x02' + mac + bytes([10, 9, 0, 99]) + all + bytes([10, 9, 0, 100])
 for i in range(10):
-    s.send(all + bad + b'\x88\xb5' + bytes(50)); s.send(all + own + arp(bad) + bytes(18)); s.send(all + own + arp(own) + bytes(18)); time.sleep(0.05)
+    s.send(all + bad + b'\x88\xb5' + bytes(50))
+    s.send(all + own + arp(bad) + bytes(18)); s.send(all + own + arp(own) + bytes(18)); time.sleep(0.05)
 s.send(all + own + b'\x88\xb6' + bytes(50))
 END
 $where python3 /tmp/forge.py $d`
@@ -353,7 +360,8 @@ $where python3 /tmp/forge.py $d`
 // compared returns a table of medians, relative to those of the last way.
 func compared(all []way, got [][]figures) string {
 	var t strings.Builder
-	t.WriteString("| a pod's network | UDP sent, Mbit/s | received | round trip, ms | 99th percentile | guest CPU, µs a packet | QEMU's | ready after, s | forged MAC arrives | forged ARP |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	t.WriteString("| a pod's network | UDP sent, Mbit/s | received | round trip, ms | 99th percentile | guest CPU, µs a packet | QEMU's " +
+		"| ready after, s | forged MAC arrives | forged ARP |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	last := got[len(got)-1]
 	for i := range all {
 		cell := func(of func(*figures) float64) string {

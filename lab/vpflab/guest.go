@@ -37,7 +37,8 @@ var domain = template.Must(template.New("domain").Parse(`<domain type='qemu' xml
     <type arch='x86_64' machine='q35'>hvm</type>
     <kernel>/image/vmlinuz</kernel>
     <initrd>/image/initrd</initrd>
-    <cmdline>console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off init_on_alloc=0 nowatchdog random.trust_cpu=on tsc=reliable no_timer_check lab.name={{.Name}} lab.ip={{.Address}}</cmdline>
+    <cmdline>console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off init_on_alloc=0 nowatchdog random.trust_cpu=on ` +
+	`tsc=reliable no_timer_check lab.name={{.Name}} lab.ip={{.Address}}</cmdline>
   </os>
   <features><acpi/><tcg><tb-cache unit='MiB'>256</tb-cache></tcg></features>
   <cpu mode='maximum'/>
@@ -85,7 +86,8 @@ func (h *Host) Define(ctx context.Context, g Guest) error {
 	if err := h.write("/run/"+g.Name+".xml", []byte(xml.String()), 0o644); err != nil {
 		return err
 	}
-	_, err := h.Run(ctx, fmt.Sprintf("qemu-img create -q -f qcow2 -b /image/disk.img -F raw /var/lib/%[1]s.qcow2 && virsh -q define /run/%[1]s.xml", g.Name))
+	_, err := h.Run(ctx, fmt.Sprintf("qemu-img create -q -f qcow2 -b /image/disk.img -F raw /var/lib/%[1]s.qcow2 && virsh -q define "+
+		"/run/%[1]s.xml", g.Name))
 	return err
 }
 

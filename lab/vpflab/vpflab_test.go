@@ -60,7 +60,8 @@ func handmade(vfs int) (devices, tail string) {
 	for i := range vfs {
 		alias := fmt.Sprintf("ua-vf%d", i)
 		nic(i+1, i+1, alias, "")
-		tail += "<qemu:device alias='" + alias + "'><qemu:frontend><qemu:property name='sriov-pf' type='string' value='ua-pf'/></qemu:frontend></qemu:device>"
+		tail += "<qemu:device alias='" + alias + "'><qemu:frontend><qemu:property name='sriov-pf' type='string' " +
+			"value='ua-pf'/></qemu:frontend></qemu:device>"
 	}
 	nic(0, 0, "ua-pf", "multifunction='on'")
 	return devices, "<qemu:override>" + tail + "</qemu:override>"

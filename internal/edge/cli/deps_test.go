@@ -111,7 +111,7 @@ func TestDeps(t *testing.T) {
 			"old Go", "demo",
 			machine{goVersion: "1.19.8", aptGo: "1.19~1", backports: "golang-1.19-go", packages: basics, user: "0"},
 			"",
-			"apt has only 1.19: install Go by its own means, or add", true,
+			"apt has only 1.19: install Go in another way, or add", true,
 		},
 		{"no apt", "demo", machine{packages: basics, user: "0", noAPT: true}, "", "This machine has no apt-get", true},
 	} {

@@ -77,7 +77,8 @@ func TestPurePackagesStayPure(t *testing.T) {
 // TestPurePackagesStayPure must find each of these.
 func TestImpuritiesAreFound(t *testing.T) {
 	for want, source := range map[string]string{
-		"":                         `import ("time"; "context"); type T interface{ M(context.Context) }; var table = []int{1}; func f(t time.Time) time.Time { table := table[:]; table = nil; _ = table; return t.Add(time.Second) }`,
+		"": `import ("time"; "context"); type T interface{ M(context.Context) }; var table = []int{1}; ` +
+			`func f(t time.Time) time.Time { table := table[:]; table = nil; _ = table; return t.Add(time.Second) }`,
 		"time.Now":                 `import "time"; func f() time.Time { return time.Now() }`,
 		"time.Since":               `import clock "time"; var f = clock.Since`,
 		"time.Sleep":               `import "time"; func f() { time.Sleep(1) }`,

@@ -32,7 +32,8 @@ const cnitool = "CNI_PATH=/opt/cni/bin NETCONFPATH=/etc/cni/net.d cnitool "
 // add creates a network namespace and gives it a VF, as a runtime does for a pod.
 func (r *rig) add(network, pod string) (string, error) {
 	r.t.Helper()
-	return r.GuestExec(r.ctx, "node", fmt.Sprintf("export PATH=/opt/cni/bin:$PATH; [ -e /run/netns/%[2]s ] || ip netns add %[2]s; ip -n %[2]s link set lo up; %[3]s add %[1]s /run/netns/%[2]s", network, pod, cnitool))
+	return r.GuestExec(r.ctx, "node", fmt.Sprintf("export PATH=/opt/cni/bin:$PATH; [ -e /run/netns/%[2]s ] || ip netns add %[2]s; "+
+		"ip -n %[2]s link set lo up; %[3]s add %[1]s /run/netns/%[2]s", network, pod, cnitool))
 }
 
 // mustAdd is add, which must succeed; it returns the container's address.
@@ -48,7 +49,8 @@ func (r *rig) mustAdd(network, pod string) string {
 // del returns the VF and deletes the namespace.
 func (r *rig) del(network, pod string) error {
 	r.t.Helper()
-	out, err := r.GuestExec(r.ctx, "node", fmt.Sprintf("export PATH=/opt/cni/bin:$PATH; %[3]s del %[1]s /run/netns/%[2]s && ip netns del %[2]s", network, pod, cnitool))
+	out, err := r.GuestExec(r.ctx, "node", fmt.Sprintf("export PATH=/opt/cni/bin:$PATH; %[3]s del %[1]s /run/netns/%[2]s && "+
+		"ip netns del %[2]s", network, pod, cnitool))
 	if err != nil {
 		return fmt.Errorf("DEL: %w\n%s", err, out)
 	}

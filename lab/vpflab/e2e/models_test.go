@@ -82,7 +82,8 @@ func TestModels(t *testing.T) {
 // give moves a device of the guest to a network namespace of its own, as nic0.
 func (r *rig) give(ns, dev, address string) {
 	r.t.Helper()
-	r.node("ip netns add %[1]s && ip link set %[2]s netns %[1]s name nic0 && ip -n %[1]s link set nic0 up && ip -n %[1]s addr add %[3]s/24 dev nic0", ns, dev, address)
+	r.node("ip netns add %[1]s && ip link set %[2]s netns %[1]s name nic0 && ip -n %[1]s link set nic0 up && "+
+		"ip -n %[1]s addr add %[3]s/24 dev nic0", ns, dev, address)
 }
 
 // complete returns which of these virtual PFs does not run, or has a function without a carrier.
@@ -134,7 +135,8 @@ func (r *rig) pfNamed(name string) string {
 	r.must(err)
 	for i := range list {
 		if list[i].Name == name {
-			return r.node(`for n in /sys/class/net/*; do if [ "$(cat $n/address)" = %s ]; then d=$(readlink -f $n/device); case $d in */virtio*) d=${d%%/*};; esac; echo ${d##*/}; exit; fi; done; exit 1`, list[i].MAC)
+			return r.node(`for n in /sys/class/net/*; do if [ "$(cat $n/address)" = %s ]; then d=$(readlink -f $n/device)
+				case $d in */virtio*) d=${d%%/*};; esac; echo ${d##*/}; exit; fi; done; exit 1`, list[i].MAC)
 		}
 	}
 	r.t.Fatalf("there is no virtual PF %s", name)

@@ -99,7 +99,8 @@ func (p pod) run(ctx context.Context, annotations []string) error {
 }
 
 func (p pod) exec(ctx context.Context, command []string) error {
-	list, err := p.runtime.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{LabelSelector: map[string]string{label: p.name}}})
+	filter := &cri.ContainerFilter{LabelSelector: map[string]string{label: p.name}}
+	list, err := p.runtime.ListContainers(ctx, &cri.ListContainersRequest{Filter: filter})
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,8 @@ func (p pod) exec(ctx context.Context, command []string) error {
 }
 
 func (p pod) sandboxes(ctx context.Context) ([]string, error) {
-	list, err := p.runtime.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{Filter: &cri.PodSandboxFilter{LabelSelector: map[string]string{label: p.name}}})
+	filter := &cri.PodSandboxFilter{LabelSelector: map[string]string{label: p.name}}
+	list, err := p.runtime.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{Filter: filter})
 	if err != nil {
 		return nil, err
 	}
