@@ -36,7 +36,8 @@ func root() *cobra.Command {
 // pages rewrites the man pages: those of the commands, and that of sluice.yaml from its reference.
 func pages(dir, reference string) error {
 	if strings.HasPrefix(dir, "-") {
-		return fmt.Errorf("%s looks like a flag, and there are none: usage: manual DIRECTORY CONFIG.MD (write ./%[1]s for a directory of that name)", dir)
+		return fmt.Errorf("%s looks like a flag, and there are none: usage: manual DIRECTORY CONFIG.MD "+
+			"(write ./%[1]s for a directory of that name)", dir)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err
