@@ -143,10 +143,14 @@ func TestSLAThatCannotBeKeptIsRefused(t *testing.T) {
 		cmd  server.Command
 		want string
 	}{
-		{"over-committed", set(9e9, "ua-net0"), "more is guaranteed on pf0 than its link carries: asked 9 + 4 Gbit/s, link 10 Gbit/s; db keeps 6.923 of 9 Gbit/s, web keeps 3.077 of 4 Gbit/s"},
-		{"packets", packets, "more is guaranteed in packets on virtio than the host carries: asked 900 kpps, host 800 kpps; db keeps 800.000 of 900 kpps"},
-		{"above its link", set(11e9, "ua-net0"), "NIC ua-net0 of db: it is guaranteed 11Gbit, but the link of pf0 carries 10Gbit (sluice sla set by alice)"},
-		{"above the limit of a rule", limited, "NIC ua-net0 of db: its guarantee of 3Gbit is above its limit of 2Gbit, and the limit applies (sluice sla set by alice; sluice.yaml:9:5)"},
+		{"over-committed", set(9e9, "ua-net0"), "more is guaranteed on pf0 than its link carries: " +
+			"asked 9 + 4 Gbit/s, link 10 Gbit/s; db keeps 6.923 of 9 Gbit/s, web keeps 3.077 of 4 Gbit/s"},
+		{"packets", packets, "more is guaranteed in packets on virtio than the host carries: " +
+			"asked 900 kpps, host 800 kpps; db keeps 800.000 of 900 kpps"},
+		{"above its link", set(11e9, "ua-net0"), "NIC ua-net0 of db: " +
+			"it is guaranteed 11Gbit, but the link of pf0 carries 10Gbit (sluice sla set by alice)"},
+		{"above the limit of a rule", limited, "NIC ua-net0 of db: " +
+			"its guarantee of 3Gbit is above its limit of 2Gbit, and the limit applies (sluice sla set by alice; sluice.yaml:9:5)"},
 		{"unknown class", class, `NIC ua-net0 of db: there is no class "gld", which its SLA names; add it`},
 		{"unknown NIC", set(1e9, "eth0"), `db has no NIC "eth0"; it has ua-net0 (00:00:00:00:00:00, br0), ua-net1 (00:00:00:00:00:00, br1)`},
 	} {
@@ -183,7 +187,8 @@ func TestOvercommitmentIsAllowedWhereItIs(t *testing.T) {
 		t.Errorf("less than before: %v", err)
 	}
 	b = host(t, "", func(r *model.Rules) { r.KeepSLAs = false })
-	if res, err = b.Do(t.Context(), set(1e9, "")); err != nil || len(res.Details) != 2 || !strings.Contains(res.Details[1], "no SLA is enforced") {
+	res, err = b.Do(t.Context(), set(1e9, ""))
+	if err != nil || len(res.Details) != 2 || !strings.Contains(res.Details[1], "no SLA is enforced") {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
