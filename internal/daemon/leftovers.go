@@ -148,7 +148,8 @@ func askedOf(rules *model.Rules, vm *model.VM, n *model.NIC) model.SLA {
 	return model.SLA{Limit: vpf.Tighter(n.Share.Limit, whole.Limit), Receive: vpf.Tighter(n.Share.Receive, whole.Receive)}
 }
 
-// onlyContract reports whether the contract alone limits a path. A VM's packets/s are divided among its NICs, and a virtual PF's limits among
+// onlyContract reports whether the contract alone limits a path. A VM's packets/s are divided among its NICs, and a virtual PF's
+// limits among
 // its functions, so these are not compared exactly.
 func onlyContract(r tap.PathRates, want model.Rate, n *model.NIC) bool {
 	if n.VirtualPF != "" {

@@ -203,7 +203,8 @@ func nicAdvice(out []model.Problem, vm *model.VM, nic *model.NIC) []model.Proble
 	}
 	if nic.LinkUp == model.No {
 		out = append(out, problem(vm.Name,
-			"tap "+nic.Tap+" of NIC "+nic.Alias+" is down or in no bridge that is up: the virtio path carries nothing", "ip link set "+nic.Tap+" up, and check its bridge"))
+			"tap "+nic.Tap+" of NIC "+nic.Alias+" is down or in no bridge that is up: the virtio path carries nothing",
+			"ip link set "+nic.Tap+" up, and check its bridge"))
 	}
 	if nic.LinkUp == model.Unknown && nic.VirtualPF == "" { // a function may be on a vDPA device
 		out = append(out, problem(vm.Name, "NIC "+nic.Alias+" has no tap on the host, so its load and its link are unknown",
