@@ -141,7 +141,7 @@ func TestGuestThatLiftsItsLimitLosesItsVF(t *testing.T) {
 	if id, _ := v.Holds(); id != model.NoVF {
 		t.Errorf("vm3 has %s again", id)
 	}
-	if why := h.Core.View().Target.Reasons[3].String(); !strings.Contains(why, "through its VF, but only 1 Gbit/s were allowed") {
+	if why := h.Core.View().Target.Reasons[3].String(); !strings.Contains(why, "through its VF, but only 1Gbit/s were allowed") {
 		t.Errorf("reason %q", why)
 	}
 	if id, _ := h.World.VMs()[2].Holds(); id == model.NoVF {
