@@ -106,7 +106,8 @@ func (c *Conf) candidates() ([]string, error) {
 		}
 	}
 	if len(c.Devices) == 0 {
-		return nil, invalid("network %s names no device: Multus passes deviceID where the pod asks for the network's k8s.v1.cni.cncf.io/resourceName, "+
+		return nil, invalid("network %s names no device: "+
+			"Multus passes deviceID where the pod asks for the network's k8s.v1.cni.cncf.io/resourceName, "+
 			"runtimes pass runtimeConfig.deviceID; without either, list the VFs' PCI addresses in \"devices\"", c.Name)
 	}
 	out := make([]string, len(c.Devices))

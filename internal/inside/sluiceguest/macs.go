@@ -136,7 +136,8 @@ func (m *newMAC) set(ctx context.Context, conn *rtnl.Conn, sys fs.FS) error {
 func (m *newMAC) check(sys fs.FS) error {
 	name, have := vfsysfs.Netdev(sys, m.address)
 	if have != m.MAC {
-		return fmt.Errorf("VF %d of %s has not taken its MAC %s: its interface %q has %q: the PF may not have answered its driver: see dmesg, and try again",
+		return fmt.Errorf("VF %d of %s has not taken its MAC %s: its interface %q has %q: "+
+			"the PF may not have answered its driver: see dmesg, and try again",
 			m.Index, m.PF, m.MAC, name, have)
 	}
 	return nil

@@ -72,7 +72,8 @@ func findPort(root fs.FS) (string, error) {
 			return path.Join("/dev", p.Name()), nil
 		}
 	}
-	return "", fmt.Errorf("this VM has no virtio-serial port %s: on the host, define a virtual PF with a channel for it (sluice vpf define); here, load virtio_console (modprobe virtio_console)",
+	return "", fmt.Errorf("this VM has no virtio-serial port %s: on the host, define a virtual PF with a channel for it (sluice vpf define); "+
+		"here, load virtio_console (modprobe virtio_console)",
 		channel.Port)
 }
 

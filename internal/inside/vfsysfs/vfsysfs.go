@@ -73,7 +73,8 @@ func Find(sys fs.FS, address string) (vf channel.VF, netdev, driver string, err 
 	}
 	pf := readPF(sys, parent)
 	if pf.MAC == "" {
-		return vf, "", "", fmt.Errorf("PF %s of VF %s has no network interface here, in the guest's initial network namespace: bind its driver, or move the interface back",
+		return vf, "", "", fmt.Errorf("PF %s of VF %s has no network interface here, in the guest's initial network namespace: "+
+			"bind its driver, or move the interface back",
 			parent, address)
 	}
 	i := slices.IndexFunc(pf.VFs, func(v VF) bool { return v.Address == address })

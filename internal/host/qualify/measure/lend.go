@@ -19,7 +19,8 @@ const (
 	linkWithin   = 30 * time.Second
 )
 
-var errNoDriver = errors.New("the host has no driver for its VFs: load it (modprobe igbvf, iavf, ixgbevf, mlx5_core ...), or measure with a scratch VM")
+var errNoDriver = errors.New("the host has no driver for its VFs: load it (modprobe igbvf, iavf, ixgbevf, mlx5_core ...), " +
+	"or measure with a scratch VM")
 
 // times measures how long drivers take to release a VF and to bind to it.
 func (r *run) times(ctx context.Context) error {
