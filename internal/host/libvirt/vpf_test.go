@@ -141,7 +141,7 @@ func TestDefineVPFRefuses(t *testing.T) {
 			"bridge", off, new10, func(p *model.VirtualPF) { p.Network = "br9" },
 			"there is no switch br9",
 		},
-		{"no bridge", off, new10, func(p *model.VirtualPF) { p.Network = "" }, "it has no network"},
+		{"no bridge", off, new10, func(p *model.VirtualPF) { p.Network = "" }, "its network must be the bridge"},
 		{
 			"MAC of itself", off, new10, func(p *model.VirtualPF) { p.MAC = mac(t, "52:54:00:00:02:01") },
 			"duplicate MAC: 52:54:00:00:02:01, wanted for ua-vpf-vpf0-pf, is that of ua-net0 of off",
@@ -156,18 +156,18 @@ func TestDefineVPFRefuses(t *testing.T) {
 		{"multicast MAC", off, new10, func(p *model.VirtualPF) { p.MAC = mac(t, "53:54:00:00:02:09") }, "is a multicast address"},
 		{
 			"8 VFs", off, new10, func(p *model.VirtualPF) { p.VFs = make([]model.VirtualVF, 8) },
-			"8 VFs are more than the 7 functions beside the PF in a slot: ask for ARI",
+			"8 VFs are more than the 7 functions that a slot has besides the PF: request ARI",
 		},
 		{
 			"256 VFs", off, new10, func(p *model.VirtualPF) { p.VFs, p.ARI = make([]model.VirtualVF, 256), true },
-			"256 VFs are more than the 255 that QEMU takes",
+			"256 VFs are more than the 255 that QEMU supports",
 		},
 		{
 			"8 VFs of an igb", off, new10, func(p *model.VirtualPF) { p.VFs, p.Model = make([]model.VirtualVF, 8), model.VPFIGB },
 			"8 VFs are more than the 7 that an igb has",
 		},
 		{"none", off, new10, func(p *model.VirtualPF) { p.VFs = nil }, "it has no VFs"},
-		{"name", off, new10, func(p *model.VirtualPF) { p.Name = "a b" }, `"a b" is no name for it`},
+		{"name", off, new10, func(p *model.VirtualPF) { p.Name = "a b" }, `"a b" is not a valid name`},
 		{"model", off, new10, func(p *model.VirtualPF) { p.Model = "e1000" }, `there is no model "e1000": choose virtio or igb`},
 		{"backend", off, new10, func(p *model.VirtualPF) { p.Backend = "x" }, `there is no backend "x": choose tap or vdpa`},
 		{"igb on vDPA", off, new10, func(p *model.VirtualPF) { p.Backend, p.Model = model.BackendVDPA, model.VPFIGB }, "an igb has one tap"},

@@ -5,6 +5,7 @@ package vf
 import (
 	"context"
 	"errors"
+	"os"
 
 	"sluice/internal/base/rtnl"
 	"sluice/internal/host/bridge"
@@ -81,8 +82,10 @@ func (h *Functions) addNetlink(ctx context.Context, pf *PFInfo) error {
 	if len(h.devlinkRates(ctx, pf.Name)) > 0 {
 		pf.Caps.MaxTxRate, pf.Caps.MinTxRate = model.Yes, model.Yes
 	}
-	if pf.Eswitch, err = h.devlink.eswitch(ctx, pf.Address); err != nil {
-		h.k.Log.Debug("devlink does not show the mode of the embedded switch", "pf", pf.Name, "error", err)
+	// Without the mode nothing may be decided: a VF of a PF in switchdev mode is cut off. Devlink does not tell it to processes
+	// without privileges, but those change nothing.
+	if pf.Eswitch, err = h.devlink.eswitch(ctx, pf.Address); err != nil && !errors.Is(err, os.ErrPermission) {
+		return sysif.Fail("read the mode of the embedded switch of", "PF "+pf.Name, err)
 	}
 	pf.SelfFDB, err = h.bridges.SelfsOf(ctx, pf.Name, pf.Index)
 	return err
