@@ -1,5 +1,5 @@
 // Package rtnl encodes and decodes rtnetlink messages: it builds requests, and reads answers and their attributes in place,
-// without copying. Sockets, sequence numbers and errors come from the netlink library.
+// without copying. Sockets, deadlines and the type of errors come from the netlink library.
 package rtnl
 
 import (

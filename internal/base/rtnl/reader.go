@@ -101,6 +101,9 @@ func (r *Reader) exchange(req *Request, flags uint16, each func(Message)) error 
 		if err := errors.Join(r.raw.Read(r.receive), os.NewSyscallError("receive", r.err)); err != nil {
 			return err
 		}
+		if r.n == len(r.buf) { // there may have been more
+			return errTruncated
+		}
 		if done, err := r.take(r.buf[:r.n], flags&unix.NLM_F_DUMP == unix.NLM_F_DUMP, each); done || err != nil {
 			return err
 		}
@@ -113,6 +116,9 @@ var errTruncated = errors.New("truncated answer")
 func (r *Reader) take(b []byte, dump bool, each func(Message)) (done bool, err error) {
 	for len(b) > 0 {
 		h, data, rest, ok := next(b)
+		if h.seq == r.seq && h.flags&unix.NLM_F_DUMP_INTR != 0 { // the kernel may mark no message but the last
+			r.interrupted = true
+		}
 		switch {
 		case !ok:
 			return true, errTruncated
@@ -120,7 +126,6 @@ func (r *Reader) take(b []byte, dump bool, each func(Message)) (done bool, err e
 		case h.typ == unix.NLMSG_ERROR || h.typ == unix.NLMSG_DONE:
 			return true, verdict(h, data)
 		default:
-			r.interrupted = r.interrupted || h.flags&unix.NLM_F_DUMP_INTR != 0
 			each(Message{Type: h.typ, Data: data})
 			done = !dump
 		}

@@ -63,6 +63,28 @@ func TestReaderSkipsOldAnswers(t *testing.T) {
 	}
 }
 
+// TestReaderSeesInterruptedDumps: the kernel marks the messages after a change, or only the last one, NLMSG_DONE.
+func TestReaderSeesInterruptedDumps(t *testing.T) {
+	const seq = 7
+	mark := func(b []byte) []byte {
+		binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_DUMP_INTR)
+		return b
+	}
+	link, done := answer(16, seq, nil), answer(unix.NLMSG_DONE, seq, make([]byte, 4))
+	for name, b := range map[string][]byte{
+		"a message": slices.Concat(mark(slices.Clone(link)), done), "the end": slices.Concat(link, mark(slices.Clone(done))),
+	} {
+		r := &Reader{seq: seq}
+		if ended, err := r.take(b, true, func(Message) {}); !ended || err != nil || !r.interrupted {
+			t.Errorf("%s marked: ended %v, %v, interrupted %v", name, ended, err, r.interrupted)
+		}
+	}
+	r := &Reader{seq: seq}
+	if _, err := r.take(slices.Concat(mark(answer(16, seq-1, nil)), link, done), true, func(Message) {}); err != nil || r.interrupted {
+		t.Errorf("an earlier dump was interrupted, this one %v, %v", r.interrupted, err)
+	}
+}
+
 // FuzzAnswers feeds datagrams to a Reader, which must return no byte twice and none that was not received.
 func FuzzAnswers(f *testing.F) {
 	f.Add(answer(unix.NLMSG_ERROR, 7, []byte{0xea, 0xff, 0xff, 0xff, 16, 0, 0, 0}), true)
