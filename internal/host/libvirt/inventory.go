@@ -85,8 +85,7 @@ func (c *Conn) read(ctx context.Context, s *session, vm model.VMID) (reading, er
 	if a.text, err = c.parse(vm, a.xml); err != nil {
 		return a.reading, err
 	}
-	a.dom = a.text.dom
-	a.dom.NICs = slices.Clone(a.dom.NICs)
+	a.dom = a.text.dom.copy() // what follows is not in the XML
 	c.resolveNetworks(ctx, s, &a.dom)
 	return a.reading, nil
 }
@@ -268,15 +267,19 @@ func (v *inventory) len() int {
 	return len(v.all)
 }
 
+// copy returns a Domain whose NICs, devices and SLAs can be changed.
+func (d Domain) copy() Domain {
+	d.NICs, d.Hostdevs, d.SLAs = slices.Clone(d.NICs), slices.Clone(d.Hostdevs), slices.Clone(d.SLAs)
+	return d
+}
+
 // domains returns copies of all domains, sorted by ID.
 func (v *inventory) domains() []Domain {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	out := make([]Domain, 0, len(v.all))
 	for _, e := range v.all {
-		d := e.dom
-		d.NICs, d.Hostdevs, d.SLAs = slices.Clone(d.NICs), slices.Clone(d.Hostdevs), slices.Clone(d.SLAs)
-		out = append(out, d)
+		out = append(out, e.dom.copy())
 	}
 	slices.SortFunc(out, func(a, b Domain) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return out
