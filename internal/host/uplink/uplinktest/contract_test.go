@@ -1,6 +1,7 @@
 package uplinktest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -28,8 +29,14 @@ type world struct {
 	network string // the switch
 	links   func(t *testing.T) []netdev.Link
 	unplug  func(t *testing.T) // the guest's tap goes away
+	down    func(t *testing.T) // the guest's tap is set down
+	unheld  func(t *testing.T) // makes a tap "tap8" on the switch that no process holds open
 	// reach tells where a frame for the guest arrives that another port of the switch received.
 	reach func(t *testing.T) (tap, vf bool)
+	// filters returns the MACs that the NIC passes to the switch as well, and announced waits until the NIC has sent a frame from a
+	// MAC to the wire; nil where representors make both needless.
+	filters   func(t *testing.T) []model.MAC
+	announced func(t *testing.T, mac model.MAC)
 }
 
 const guestTap, otherTap = "tap0", "tap1"
@@ -38,7 +45,7 @@ const guestTap, otherTap = "tap0", "tap1"
 func TestContract(t *testing.T) {
 	for name, build := range map[string]func(*testing.T) world{"fabric": fabricWorld, "linux bridge": bridgeWorld} {
 		for part, check := range map[string]func(*testing.T, world){
-			"connections": checkConnections, "routes": checkRoutes, "dual path": checkDualPath, "check": checkCheck, "gone": checkGone,
+			"connections": checkConnections, "watch": checkWatch, "routes": checkRoutes, "dual path": checkDualPath, "check": checkCheck, "gone": checkGone,
 			"two guests": checkTwoGuests, "NIC": checkNIC,
 		} {
 			t.Run(name+"/"+part, func(t *testing.T) { check(t, build(t)) })
@@ -56,6 +63,11 @@ func fabricWorld(*testing.T) world {
 			return []netdev.Link{{Index: 1, Name: "pf0"}, {Index: 2, Name: guestTap}, {Index: 3, Name: "lo"}, {Index: 4, Name: "pf9"}}
 		},
 		unplug: func(*testing.T) { f.Unplug(guestTap) },
+		down:   func(*testing.T) { f.Disable(guestTap) },
+		unheld: func(*testing.T) {
+			f.Plug("tap8", 0)
+			f.Disable("tap8")
+		},
 		reach: func(*testing.T) (tap, vf bool) {
 			ports := f.Reach(kerneltest.Guest, guestTap)
 			return slices.Contains(ports, guestTap), slices.Contains(ports, Representor(model.VFID{PF: "pf0"}))
@@ -84,6 +96,23 @@ func bridgeWorld(t *testing.T) world {
 				_, err := k.Link(kerneltest.Soon(t), guestTap)
 				return errors.Is(err, model.ErrGone)
 			})
+		},
+		down: func(t *testing.T) { kerneltest.IP(t, "link set "+guestTap+" down") },
+		unheld: func(t *testing.T) {
+			kerneltest.IP(t, "tuntap add mode tap name tap8")
+			kerneltest.IP(t, "link set tap8 up master br0")
+		},
+		filters: func(t *testing.T) []model.MAC {
+			all, err := k.Selfs(kerneltest.Soon(t), "pf0")
+			kerneltest.Must(t, err)
+			return all
+		},
+		announced: func(t *testing.T, mac model.MAC) {
+			for {
+				if frame := lan.PF.Next(t); bytes.Equal(frame[6:12], mac[:]) {
+					return
+				}
+			}
 		},
 		reach: func(t *testing.T) (tap, vf bool) {
 			sent++
@@ -214,11 +243,24 @@ func checkConnections(t *testing.T, w world) {
 	if err := w.CheckDualPaths(); err != nil && !strings.Contains(err.Error(), "; ") {
 		t.Errorf("without a remedy: %v", err)
 	}
+}
+
+func checkWatch(t *testing.T, w world) {
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	events, err := w.Watch(ctx)
-	cancel()
 	kerneltest.Must(t, err)
-	for open := events != nil; open; {
+	if events == nil { // kernel.Host.Watch reports everything
+		return
+	}
+	kerneltest.Must(t, w.ToTap(kerneltest.Soon(t), w.step(t, guestTap, kerneltest.Guest)))
+	select {
+	case <-events:
+	case <-time.After(time.Minute):
+		t.Fatal("no event for a new route")
+	}
+	cancel()
+	for open := true; open; {
 		select {
 		case _, open = <-events:
 		case <-time.After(time.Minute):
@@ -259,7 +301,9 @@ func checkDualPath(t *testing.T, w world) {
 func checkCheck(t *testing.T, w world) {
 	p := w.step(t, guestTap, kerneltest.Guest)
 	kerneltest.Must(t, w.Check(kerneltest.Soon(t), p))
+	w.unheld(t)
 	for _, wrong := range []model.PathStep{
+		{MAC: p.MAC, Tap: "tap8", Network: p.Network, PF: "pf0"},
 		{MAC: p.MAC, Tap: guestTap, Network: "nowhere", PF: "pf0"},
 		{MAC: p.MAC, Tap: "tap9", Network: p.Network, PF: "pf0"},
 		{MAC: p.MAC, Tap: "lo", Network: p.Network, PF: "pf0"},
@@ -267,6 +311,10 @@ func checkCheck(t *testing.T, w world) {
 		if err := w.Check(kerneltest.Soon(t), &wrong); err == nil || errors.Is(err, model.ErrGone) {
 			t.Errorf("tap %s in %s: %v", wrong.Tap, wrong.Network, err)
 		}
+	}
+	w.down(t)
+	if err := w.Check(kerneltest.Soon(t), p); err == nil || errors.Is(err, model.ErrGone) {
+		t.Errorf("a tap that is down: %v", err)
 	}
 }
 
@@ -311,17 +359,26 @@ func checkTwoGuests(t *testing.T, w world) {
 	}
 }
 
-// checkNIC: filters and announcements can be repeated, and move nothing on the switch.
+// checkNIC: filters and announcements take effect, can be repeated, and move nothing on the switch.
 func checkNIC(t *testing.T, w world) {
 	p := w.step(t, guestTap, kerneltest.Guest)
 	kerneltest.Must(t, w.ToTap(kerneltest.Soon(t), p))
 	for range 2 {
-		_, err := w.FromNIC(kerneltest.Soon(t), p)
+		note, err := w.FromNIC(kerneltest.Soon(t), p)
 		kerneltest.Must(t, err)
+		if w.filters != nil && (note != "" || !slices.Contains(w.filters(t), p.MAC)) {
+			t.Errorf("after FromNIC the NIC passes %v; note %q", w.filters(t), note)
+		}
 	}
 	kerneltest.Must(t, w.Announce(kerneltest.Soon(t), p))
+	if w.announced != nil {
+		w.announced(t, p.MAC)
+	}
 	for range 2 {
 		kerneltest.Must(t, w.NotFromNIC(kerneltest.Soon(t), p))
+		if w.filters != nil && slices.Contains(w.filters(t), p.MAC) {
+			t.Errorf("after NotFromNIC the NIC passes %v", w.filters(t))
+		}
 	}
 	if got := w.routes(t, p.MAC); !slices.Equal(got, []string{guestTap}) {
 		t.Errorf("routes: %v", got)

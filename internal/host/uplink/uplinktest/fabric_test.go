@@ -26,6 +26,7 @@ type Fabric struct {
 
 	mu     sync.Mutex
 	taps   map[string]int // their VLANs
+	off    map[string]bool
 	routes map[model.MAC]string
 	both   map[dualPath]string // the VF's port
 	events chan struct{}
@@ -40,7 +41,7 @@ var _ uplink.Uplink = (*Fabric)(nil)
 
 // New makes a Fabric without taps.
 func New() *Fabric {
-	return &Fabric{taps: map[string]int{}, routes: map[model.MAC]string{}, both: map[dualPath]string{}}
+	return &Fabric{taps: map[string]int{}, off: map[string]bool{}, routes: map[model.MAC]string{}, both: map[dualPath]string{}}
 }
 
 // Plug makes a tap a port in a VLAN.
@@ -48,6 +49,13 @@ func (f *Fabric) Plug(tap string, vlan int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taps[tap] = vlan
+}
+
+// Disable makes a tap one that passes no frames.
+func (f *Fabric) Disable(tap string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.off[tap] = true
 }
 
 // Unplug takes a tap away, as when its VM ends.
@@ -173,6 +181,9 @@ func (f *Fabric) Check(_ context.Context, p *model.PathStep) error {
 	defer f.mu.Unlock()
 	if _, ok := f.taps[p.Tap]; !ok || p.Network != Switch {
 		return fmt.Errorf("tap %s is not in %s", p.Tap, p.Network)
+	}
+	if f.off[p.Tap] {
+		return fmt.Errorf("tap %s passes no frames", p.Tap)
 	}
 	return nil
 }
