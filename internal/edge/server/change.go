@@ -188,6 +188,9 @@ func overrideNamed(v *model.View, verb api.Verb, ref string) *model.Override {
 	return nil
 }
 
+// errInvalid marks an error of the request itself, which would be the same on any host.
+var errInvalid = errors.New("invalid request")
+
 // statusOf maps an error to a status: an error that the user can fix is a conflict, not an internal error.
 func statusOf(err error, other int) int {
 	var r *api.Error
@@ -197,6 +200,8 @@ func statusOf(err error, other int) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout
+	case errors.Is(err, errInvalid):
+		return http.StatusBadRequest
 	case errors.As(err, &r) && other == http.StatusInternalServerError:
 		return http.StatusConflict
 	}

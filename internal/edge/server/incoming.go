@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"sluice/api/v1"
 	"sluice/internal/model"
@@ -16,18 +17,18 @@ func (h *handler) incoming(ctx context.Context, b api.Incoming, _ peer) (any, er
 	for i, n := range b.NICs {
 		mac, err := model.ParseMAC(n.MAC)
 		if err != nil {
-			return nil, &api.Error{Text: err.Error()}
+			return nil, errors.Join(errInvalid, &api.Error{Text: err.Error(), Remedy: "see docs/api.md for the fields of the request"})
 		}
 		nics[i] = model.NIC{Alias: n.Alias, MAC: mac, Network: n.Network, VLAN: n.VLAN}
 	}
 	vfs, err := h.opts.Incoming(ctx, model.Subject{VM: model.VMID(b.ID), VMName: b.Name}, nics)
-	h.opts.Logger.Info("reserved VFs for a VM that migrates in", "vm", b.Name, "uuid", b.ID, "vfs", len(vfs), "error", err)
 	if err != nil {
 		return nil, &api.Error{
 			Text:   err.Error(),
 			Remedy: "release its VF where it runs and migrate it again: sluice release " + b.Name + " --for 10m --wait 1m",
 		}
 	}
+	h.opts.Logger.Info("reserved VFs for a VM that migrates in", "vm", b.Name, "uuid", b.ID, "vfs", len(vfs))
 	out := make([]api.IncomingVF, len(vfs))
 	for i, v := range vfs {
 		out[i] = api.IncomingVF{MAC: v.MAC.String(), VF: v.ID.String(), Address: string(v.Address)}

@@ -91,6 +91,12 @@ func TestRoles(t *testing.T) {
 			c.groups...)); w.Code != want {
 			t.Errorf("%s: POST /v1/incoming: %d %s, want %d", c.name, w.Code, w.Body, want)
 		}
+		if c.owns {
+			w := record(h, server.AsUser(post("/v1/incoming", `{"uuid":"a","domain":"a","nics":[{"mac":"xx"}]}`), c.uid, c.groups...))
+			if w.Code != http.StatusBadRequest {
+				t.Errorf("%s: POST /v1/incoming with a bad MAC: %d %s, want 400", c.name, w.Code, w.Body)
+			}
+		}
 		want = http.StatusForbidden
 		if c.operate {
 			want = http.StatusOK
