@@ -15,9 +15,8 @@ import (
 // actWithin is the deadline of an action. An action is one call, so a VM with a hung QEMU delays only its own functions.
 const actWithin = 10 * time.Second
 
-// tickEvery is how often the Runner observes the host while nothing signals a change, idleEvery if it has no virtual PF and no
-// switch port: all that can appear there without a signal is a leftover.
-const tickEvery, idleEvery = time.Second, 5 * time.Second
+// tickEvery is how often the Runner observes the host while nothing signals a change.
+const tickEvery = time.Second
 
 // Look reads the World. Reading a switch port takes 0.3 ms of CPU time, so unless fresh is set, ports may be reused from the last
 // observation for up to a few seconds where nothing else shows a change.
@@ -97,11 +96,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	defer r.wg.Wait()
 	for fresh := true; ; {
-		if r.tick(ctx, fresh) {
-			ticker.Reset(tickEvery)
-		} else {
-			ticker.Reset(idleEvery)
-		}
+		r.tick(ctx, fresh)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -113,14 +108,14 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// tick observes the host, decides, and starts the resulting actions. It reports whether there is anything to follow.
-func (r *Runner) tick(ctx context.Context, fresh bool) bool {
+// tick observes the host, decides, and starts the resulting actions.
+func (r *Runner) tick(ctx context.Context, fresh bool) {
 	fresh = r.finish() || fresh // before observing: the World must be newer than the finished actions
 	state := r.Store.State()
 	world, err := r.world(ctx, fresh)
 	if err != nil {
 		r.publish(&View{Result: vpf.Result{Virtual: r.blind(state, err)}, Rev: state.Rev, Err: err})
-		return true
+		return
 	}
 	r.lines.keep(func(vm model.VMID) bool { return vm == "" || len(state.Of(vm)) > 0 })
 	out := r.core.Tick(time.Now(), state, &world)
@@ -132,7 +127,6 @@ func (r *Runner) tick(ctx context.Context, fresh bool) bool {
 	if enforce {
 		r.begin(ctx, out.Actions)
 	}
-	return len(out.Virtual)+len(out.Actions)+len(world.Ports) > 0
 }
 
 // look calls Look, which may have been replaced since Init.
