@@ -20,11 +20,11 @@ import (
 // switchSide returns an interface as a port of a bridge; bridge is zero if it is not one, but a port of a bond or of Open vSwitch.
 func (h *Bridges) switchSide(ctx context.Context, dev string) (p bridgePort, isolated bool, err error) {
 	p, err = h.port(ctx, dev)
-	if errors.Is(err, ErrNotPort) {
-		return bridgePort{Link: p.Link}, false, nil
-	}
 	if err == nil {
 		isolated, err = h.portFlag(ctx, dev, unix.IFLA_BRPORT_ISOLATED)
+	}
+	if errors.Is(err, ErrNotPort) { // perhaps only since port found the bridge
+		return bridgePort{Link: p.Link}, false, nil
 	}
 	return p, isolated, err
 }

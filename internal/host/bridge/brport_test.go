@@ -8,8 +8,38 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/base/rtnl"
+	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/model"
 )
+
+// TestReadPortThatLeavesItsBridge reads a port again and again while it leaves its bridge and returns: it is in the bridge or in
+// none, and never unreadable.
+func TestReadPortThatLeavesItsBridge(t *testing.T) {
+	h := newHost(t)
+	kerneltest.NewBridge(t, "br0")
+	kerneltest.NewPort(t, "tap0", "br0")
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			now := model.SwitchPortState{SwitchPort: model.SwitchPort{Tap: "tap0"}}
+			if err := h.ReadPort(t.Context(), &now); err != nil || now.Bridge != "" && now.Bridge != "br0" {
+				t.Errorf("in bridge %q, %v", now.Bridge, err)
+				return
+			}
+		}
+	}()
+	defer func() { close(stop); <-done }()
+	for range 50 {
+		kerneltest.IP(t, "link set tap0 nomaster")
+		kerneltest.IP(t, "link set tap0 master br0")
+	}
+}
 
 // someVLANs are few, so that rules and ports often share them.
 var someVLANs = []int{1, 2, 9, 10, 11, 20, 4093, 4094}
