@@ -263,10 +263,10 @@ func TestHostChangesWhatIsGranted(t *testing.T) {
 		t.Errorf("%v, carrier %s", err, r.carrier("a", p.VFAlias(0)))
 	}
 	for want, err := range map[string]error{
-		"no VF 1":                  r.set(ctx, "a", "vpf0", 1, model.PortPolicy{}),
-		"there is no virtual PF x": r.set(ctx, "a", "x", 0, model.PortPolicy{}),
-		"not in 1-4094":            r.set(ctx, "a", "vpf0", 0, model.PortPolicy{VLAN: 4095}),
-		"belongs to virtual PF":    r.set(ctx, "a", "vpf0", 0, model.PortPolicy{MACs: []model.MAC{p.MAC}}),
+		"no VF 1":                    r.set(ctx, "a", "vpf0", 1, model.PortPolicy{}),
+		"there is no virtual PF x":   r.set(ctx, "a", "x", 0, model.PortPolicy{}),
+		"not in 1-4094":              r.set(ctx, "a", "vpf0", 0, model.PortPolicy{VLAN: 4095}),
+		"belongs to virtual PF vpf0": r.set(ctx, "a", "vpf0", 0, model.PortPolicy{MACs: []model.MAC{p.MAC}}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

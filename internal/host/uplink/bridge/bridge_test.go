@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -92,5 +94,43 @@ func TestFind(t *testing.T) {
 	uplink.Set{New(nil)}.Find(&uplink.Links{}, &gone)
 	if !strings.Contains(gone.Uplink.Why, "no interface pf9") {
 		t.Errorf("a PF without interface: %+v", gone.Uplink)
+	}
+}
+
+// linkKernel is a kernel with these interfaces, by name. One without a kind cannot be read.
+type linkKernel struct {
+	Kernel
+	kinds map[string]string
+}
+
+func (k linkKernel) Link(_ context.Context, name string) (netdev.Link, error) {
+	kind, there := k.kinds[name]
+	switch {
+	case !there:
+		return netdev.Link{}, model.ErrGone
+	case kind == "":
+		return netdev.Link{}, errors.New("no answer")
+	}
+	return netdev.Link{Name: name, Kind: kind}, nil
+}
+
+// How a definition connects a tap to a bridge, and what to do where there is none.
+func TestConnection(t *testing.T) {
+	b := New(linkKernel{kinds: map[string]string{"br0": "bridge", "ovs0": "openvswitch", "br1": ""}})
+	if c, err := b.Connection(t.Context(), "br0"); err != nil || c != (model.TapConnection{Switch: "br0"}) {
+		t.Errorf("br0: %+v, %v", c, err)
+	}
+	for name, c := range map[string]struct {
+		want      string
+		permanent bool
+	}{
+		"br9":  {"there is no Linux bridge br9 on this host: create it (ip link add br9 type bridge), or name another", true},
+		"ovs0": {"ovs0 is not a Linux bridge: name another, or create one (ip link add NAME type bridge)", true},
+		"br1":  {"no answer", false},
+	} {
+		_, err := b.Connection(t.Context(), name)
+		if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, model.ErrPermanent) != c.permanent {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
