@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"sluice/internal/host/counters"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/observe"
 	"sluice/internal/host/tap"
 	"sluice/internal/model"
@@ -13,8 +13,8 @@ import (
 // fixedCounters are two taps; a policer dropped packets of one.
 type fixedCounters struct{ observe.CounterReader }
 
-func (fixedCounters) Links(_ context.Context, buf []counters.LinkCounters) ([]counters.LinkCounters, error) {
-	return append(buf, counters.LinkCounters{Index: 7}, counters.LinkCounters{Index: 8}), nil
+func (fixedCounters) Links(_ context.Context, buf []netdev.LinkStats) ([]netdev.LinkStats, error) {
+	return append(buf, netdev.LinkStats{Index: 7}, netdev.LinkStats{Index: 8}), nil
 }
 
 // fixedDrops is the number of packets that tap 7 dropped; 0: the tap is not listed.

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/control/bandwidth"
 	"sluice/internal/host/counters"
 	"sluice/internal/host/kernel"
+	"sluice/internal/host/netdev"
 )
 
 // Parameters of the test bed. Rates are on the wire: with preamble, interframe gap and checksum.
@@ -136,7 +137,7 @@ type counted struct {
 	host   *kernel.Host
 	reader *counters.Reader
 	index  map[int]int // guest by its port
-	links  []counters.LinkCounters
+	links  []netdev.LinkStats
 }
 
 // countPorts finds the ports of n guests.

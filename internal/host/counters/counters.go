@@ -29,17 +29,11 @@ type Reader struct {
 	ioctl   int
 	stats   *rtnl.Request
 	pfs     map[pfKey]*pfCounters
-	links   []LinkCounters
+	links   []netdev.LinkStats
 	vfs     []vf.Counters
 	port    netdev.Counters
 
 	onLink, onVFs func(rtnl.Message) // created once
-}
-
-// LinkCounters are the counters of one interface. A guest transmits to its tap's Rx.
-type LinkCounters struct {
-	Index int
-	netdev.Counters
 }
 
 // counterAsk is a request to the worker.
@@ -80,7 +74,7 @@ func (h *Counting) NewCounterReader() (*Reader, error) {
 	}
 	r.onLink = func(m rtnl.Message) {
 		if s, ok := netdev.DecodeStats(m); ok {
-			r.links = append(r.links, LinkCounters{s.Index, s.Counters})
+			r.links = append(r.links, s)
 		}
 	}
 	r.onVFs = func(m rtnl.Message) { r.vfs = vf.AppendVFCounters(r.vfs, m) }
@@ -96,7 +90,7 @@ func (r *Reader) Close() error {
 
 // Links appends the counters of all interfaces to buf, which may be nil, in the kernel's order. Interfaces that appear or vanish
 // meanwhile may be missing.
-func (r *Reader) Links(ctx context.Context, buf []LinkCounters) ([]LinkCounters, error) {
+func (r *Reader) Links(ctx context.Context, buf []netdev.LinkStats) ([]netdev.LinkStats, error) {
 	err := r.call(ctx, counterAsk{read: (*Reader).readLinks})
 	if err != nil {
 		return buf, sysif.Fail("read counters of", "all links", err)

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/base/rtnl"
 	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
@@ -29,7 +30,7 @@ func TestCounterReaderAgreesWithLinks(t *testing.T) {
 	h := newHost(t)
 	r := newReader(t, h)
 	kerneltest.NewBridge(t, "br0")
-	var buf []LinkCounters
+	var buf []netdev.LinkStats
 	for i := range 5 {
 		p := kerneltest.NewPort(t, fmt.Sprintf("tap%d", i), "br0")
 		p.Send(t, kerneltest.Frame(kerneltest.Broadcast, kerneltest.Guest, "counted"))
@@ -38,9 +39,9 @@ func TestCounterReaderAgreesWithLinks(t *testing.T) {
 		kerneltest.Must(t, err)
 		links, err := h.Links(kerneltest.Soon(t))
 		kerneltest.Must(t, err)
-		var want []LinkCounters
+		var want []netdev.LinkStats
 		for _, l := range links {
-			want = append(want, LinkCounters{l.Index, l.Counters})
+			want = append(want, netdev.LinkStats{Index: l.Index, Counters: l.Counters})
 		}
 		if diff := cmp.Diff(want, buf); diff != "" {
 			t.Fatalf("with %d taps (-want +got): %s", i+1, diff)
@@ -124,7 +125,7 @@ func TestCounterReaderAllocatesNothing(t *testing.T) {
 		kerneltest.NewPort(t, fmt.Sprintf("tap%d", i), "")
 	}
 	r := newReader(t, h)
-	var buf []LinkCounters
+	var buf []netdev.LinkStats
 	allocs := testing.AllocsPerRun(100, func() {
 		var err error
 		if buf, err = r.Links(t.Context(), buf[:0]); err != nil {
@@ -153,7 +154,7 @@ func BenchmarkCounters(b *testing.B) {
 	})
 	b.Run("reader", func(b *testing.B) {
 		r := newReader(b, h)
-		var buf []LinkCounters
+		var buf []netdev.LinkStats
 		b.ReportAllocs()
 		for b.Loop() {
 			var err error

@@ -77,7 +77,7 @@ func DecodeLink(m rtnl.Message) (l Link, ok bool) {
 	return l, l.Index > 0 && l.Name != ""
 }
 
-// LinkStats is the answer to StatsRequest for one interface.
+// LinkStats are the counters of one interface, as the answer to StatsRequest has them. A guest transmits to its tap's Rx.
 type LinkStats struct {
 	Index int
 	Counters

@@ -16,7 +16,7 @@ import (
 
 // CounterReader reads counters only, into buffers of the caller.
 type CounterReader interface {
-	Links(ctx context.Context, buf []counters.LinkCounters) ([]counters.LinkCounters, error)
+	Links(ctx context.Context, buf []netdev.LinkStats) ([]netdev.LinkStats, error)
 	VFs(ctx context.Context, pf string, index int, buf []vf.Counters) ([]vf.Counters, error)
 	Port(ctx context.Context, pf string, index int) (netdev.Counters, error)
 }
@@ -43,7 +43,7 @@ type Counters struct {
 	whose  atomic.Pointer[whose]
 
 	mu    sync.Mutex // guards the buffers
-	links []counters.LinkCounters
+	links []netdev.LinkStats
 	vfs   []vf.Counters
 	mute  map[int]time.Time // by ifindex of the PF: when its port last could not be read
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"sluice/internal/host/counters"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/vf"
 	"sluice/internal/model"
@@ -17,13 +16,13 @@ import (
 
 // fakeReader answers as counters.Reader does.
 type fakeReader struct {
-	links []counters.LinkCounters
+	links []netdev.LinkStats
 	vfs   map[string][]vf.Counters
 	asked int // ports
 	fail  map[string]error
 }
 
-func (f *fakeReader) Links(_ context.Context, buf []counters.LinkCounters) ([]counters.LinkCounters, error) {
+func (f *fakeReader) Links(_ context.Context, buf []netdev.LinkStats) ([]netdev.LinkStats, error) {
 	return append(buf, f.links...), f.fail["links"]
 }
 
@@ -44,7 +43,7 @@ func readerOf(f *fakeWorld) *fakeReader {
 	r := &fakeReader{vfs: map[string][]vf.Counters{}, fail: map[string]error{}}
 	for i, l := range f.links {
 		n := uint64(1000 * i)
-		r.links = append(r.links, counters.LinkCounters{
+		r.links = append(r.links, netdev.LinkStats{
 			Index:    l.Index,
 			Counters: netdev.Counters{RxPackets: n + 1, TxPackets: n + 2, RxBytes: n + 3, TxBytes: n + 4},
 		})
