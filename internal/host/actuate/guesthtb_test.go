@@ -129,7 +129,7 @@ func TestGuestHTBHangs(t *testing.T) {
 }
 
 // Contracts that an earlier run left are found, even if some guests do not answer.
-func TestGuestHTBStanding(t *testing.T) {
+func TestGuestHTBInPlace(t *testing.T) {
 	f := newFakeGuests()
 	f.left = map[model.VMID]model.Rate{id(1): {Bits: 5e6}, id(2): {Bits: 1}, id(3): {}}
 	f.fails[id(2)] = errors.New("no answer")

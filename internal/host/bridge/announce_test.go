@@ -55,11 +55,7 @@ func TestAnnounceMovesNoPin(t *testing.T) {
 	for _, p := range []*kerneltest.Port{l.PF, l.Tap, l.Peer} {
 		p.Expect(t, rarp(kerneltest.Guest, 0))
 	}
-	pins, err := h.FDB(kerneltest.Soon(t))
-	kerneltest.Must(t, err)
-	if pins[kerneltest.Guest] != "pf0" {
-		t.Errorf("pinned to %q, want pf0 as before", pins[kerneltest.Guest])
-	}
+	pinnedTo(t, h, "pf0")
 	toGuest := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "hello")
 	l.Peer.Send(t, toGuest)
 	l.PF.Expect(t, toGuest)

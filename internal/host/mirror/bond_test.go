@@ -4,26 +4,33 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/netdev"
 )
 
+// apartLAN is a LAN whose PF is not itself a port of the bridge.
+func apartLAN(t *testing.T) kerneltest.LAN {
+	kerneltest.NewBridge(t, "br0")
+	return kerneltest.LAN{
+		PF:   kerneltest.NewPort(t, "pf0", ""),
+		Tap:  kerneltest.NewPort(t, "tap0", "br0"),
+		Peer: kerneltest.NewPort(t, "tap1", "br0"),
+	}
+}
+
 // bondedLAN is a LAN whose PF is the active port of a bond that is a bridge port. It is nil, which is logged, if the kernel has
 // no bonds.
 func bondedLAN(t *testing.T) *kerneltest.LAN {
-	if out, err := exec.Command("ip", "link", "add", "bond0", "type", "bond", "mode", "active-backup", "miimon",
-		"10").CombinedOutput(); err != nil {
+	add := exec.Command("ip", strings.Fields("link add bond0 type bond mode active-backup miimon 10")...)
+	if out, err := add.CombinedOutput(); err != nil {
 		kerneltest.Lacks(t, fmt.Sprintf("bonds (CONFIG_BONDING): %v %s", err, out))
 		return nil
 	}
 	t.Cleanup(func() { kerneltest.IP(t, "link del bond0") })
-	kerneltest.NewBridge(t, "br0")
-	l := &kerneltest.LAN{
-		PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, "tap0", "br0"),
-		Peer: kerneltest.NewPort(t, "tap1", "br0"),
-	}
+	l := apartLAN(t)
 	kerneltest.NewPort(t, "pf1", "")
 	for _, pf := range []string{"pf0", "pf1"} {
 		kerneltest.IP(t, "link set "+pf+" down")
@@ -36,7 +43,7 @@ func bondedLAN(t *testing.T) *kerneltest.LAN {
 		return exec.Command("ip", "link", "set", "bond0", "type", "bond", "active_slave", "pf0").Run() == nil
 	})
 	kerneltest.WaitForwarding(t, "bond0")
-	return l
+	return &l
 }
 
 // bondNow returns the state of bond0 from the list of links.
@@ -84,12 +91,7 @@ func TestBond(t *testing.T) {
 // TestDualPathBehindAPort tests frames received through the bridge port that leads to the PF when the PF is not that port: the
 // kernel reports the bond as the ingress interface of a bonded PF's frames.
 func TestDualPathBehindAPort(t *testing.T) {
-	h := newHost(t)
-	kerneltest.NewBridge(t, "br0")
-	l := kerneltest.LAN{
-		PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, "tap0", "br0"),
-		Peer: kerneltest.NewPort(t, "tap1", "br0"),
-	}
+	h, l := newHost(t), apartLAN(t)
 	bond := kerneltest.NewPort(t, "bond0", "br0")
 	d := dual
 	d.Port = "bond0"
