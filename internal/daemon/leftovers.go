@@ -104,31 +104,27 @@ func lockedBySomebody(path string) bool {
 // leftLimits finds NICs of VMs whose limits differ from their SLAs.
 func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA, policies []tap.Policy) (out []model.Finding) {
 	const remedy = "the next start of sluiced lifts it in enforce mode, or now: sluiced --lift-limits"
-	for i := range snap.VMs {
-		vm := &snap.VMs[i]
-		for k := range vm.NICs {
-			n := &vm.NICs[k]
-			sla := slas(vm, n)
-			add := func(where, has string, want model.Rate) {
-				text := fmt.Sprintf("its %s is %s, and its SLA asks for %s", where, has, limitText(want))
-				out = append(out, model.Finding{Code: findLeftLimit, Subject: vm.Name + " " + n.Alias, Text: text, Remedy: remedy})
+	for vm, n := range snap.NICs() {
+		sla := slas(vm, n)
+		add := func(where, has string, want model.Rate) {
+			text := fmt.Sprintf("its %s is %s, and its SLA asks for %s", where, has, limitText(want))
+			out = append(out, model.Finding{Code: findLeftLimit, Subject: vm.Name + " " + n.Alias, Text: text, Remedy: remedy})
+		}
+		for _, p := range policies {
+			if p.Tap != n.Tap || p.Detached == model.Yes {
+				continue
 			}
-			for _, p := range policies {
-				if p.Tap != n.Tap || p.Detached == model.Yes {
-					continue
-				}
-				if p.Shaper != 0 || !onlyContract(p.Tx, sla.Limit, n) {
-					add("tap "+p.Tap, "left with "+ratesText(p.Tx, p.Shaper)+" for what it sends", sla.Limit)
-				}
-				if !onlyContract(p.Rx, sla.Receive, n) {
-					add("tap "+p.Tap, "left with "+ratesText(p.Rx, 0)+" for what it receives", sla.Receive)
-				}
+			if p.Shaper != 0 || !onlyContract(p.Tx, sla.Limit, n) {
+				add("tap "+p.Tap, "left with "+ratesText(p.Tx, p.Shaper)+" for what it sends", sla.Limit)
 			}
-			// On a VF a limit in packets/s is converted to bits/s, by what the NIC sent at the time.
-			if vf := snap.FindVF(n.Ours()); vf != nil && vf.MaxTxRate != 0 && vf.MaxTxRate != model.WholeMbit(sla.Limit.Bits) &&
-				sla.Limit.Packets == 0 {
-				add("VF "+vf.ID.String(), "left with a limit of "+model.Rate{Bits: vf.MaxTxRate}.String(), sla.Limit)
+			if !onlyContract(p.Rx, sla.Receive, n) {
+				add("tap "+p.Tap, "left with "+ratesText(p.Rx, 0)+" for what it receives", sla.Receive)
 			}
+		}
+		// On a VF a limit in packets/s is converted to bits/s, by what the NIC sent at the time.
+		if vf := snap.FindVF(n.Ours()); vf != nil && vf.MaxTxRate != 0 && vf.MaxTxRate != model.WholeMbit(sla.Limit.Bits) &&
+			sla.Limit.Packets == 0 {
+			add("VF "+vf.ID.String(), "left with a limit of "+model.Rate{Bits: vf.MaxTxRate}.String(), sla.Limit)
 		}
 	}
 	return out
@@ -149,8 +145,7 @@ func askedOf(rules *model.Rules, vm *model.VM, n *model.NIC) model.SLA {
 }
 
 // onlyContract reports whether the contract alone limits a path. A VM's packets/s are divided among its NICs, and a virtual PF's
-// limits among
-// its functions, so these are not compared exactly.
+// limits among its functions, so these are not compared exactly.
 func onlyContract(r tap.PathRates, want model.Rate, n *model.NIC) bool {
 	if n.VirtualPF != "" {
 		return r.Now.IsZero() && (r.Contract.Bits > 0) == (want.Bits > 0) && r.Contract.Bits <= want.Bits &&
@@ -181,7 +176,7 @@ func limitText(r model.Rate) string {
 func leftTrees(snap *model.Snapshot, policies []tap.Policy, shapers []htb.Shaper) (out []model.Finding) {
 	for i := range shapers {
 		s := &shapers[i]
-		if slices.ContainsFunc(policies, func(p tap.Policy) bool { return p.Shaper == s.Device && p.Leased && p.Detached == model.No }) {
+		if slices.ContainsFunc(policies, func(p tap.Policy) bool { return p.LeadsTo(s.Device) }) {
 			continue
 		}
 		name := fmt.Sprintf("interface %d", s.PF)

@@ -132,8 +132,7 @@ func (q *preparing) one(ctx context.Context, d *libvirt.Definition) (api.Prepare
 	}
 	err = q.virt.Redefine(ctx, d, r.XML, func(doc string) error {
 		if again, err := edit(doc); err != nil || len(again.Changes) > 0 {
-			return errors.Join(fmt.Errorf("%w: libvirt did not keep what it was given (its version must be 8.2 or later): %q", model.ErrPermanent,
-				again.Changes), err)
+			return errors.Join(libvirt.NotKept(again.Changes), err)
 		}
 		return nil
 	})

@@ -210,12 +210,9 @@ func (s sharing) Snapshot(ctx context.Context) (*model.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range snap.VMs {
-		vm := &snap.VMs[i]
-		for k := range vm.NICs {
-			if n := &vm.NICs[k]; n.VirtualPF != "" {
-				n.Share = s.vpf.Share(vm.ID, n)
-			}
+	for vm, n := range snap.NICs() {
+		if n.VirtualPF != "" {
+			n.Share = s.vpf.Share(vm.ID, n)
 		}
 	}
 	snap.Problems = append(snap.Problems, s.vpf.Problems()...)

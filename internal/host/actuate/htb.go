@@ -383,7 +383,7 @@ func (h *HTB) sweep(ctx context.Context) error {
 	}
 	var errs []error
 	for _, s := range found {
-		leads := func(p tap.Policy) bool { return p.Shaper == s.Device && p.Leased && p.Detached == model.No }
+		leads := func(p tap.Policy) bool { return p.LeadsTo(s.Device) }
 		if !used[s.PF] && !slices.ContainsFunc(policies, leads) {
 			errs = append(errs, h.kernel.RemoveShaper(ctx, s.PF))
 		}

@@ -75,6 +75,11 @@ func (c *Conn) definition(ctx context.Context, s *session, name string) (Definit
 // ErrChanged means that a definition has changed since it was read.
 var ErrChanged = errors.New("its definition was changed meanwhile")
 
+// NotKept returns the error for a definition that libvirt did not store as it was given.
+func NotKept(diffs []string) error {
+	return fmt.Errorf("%w: libvirt did not keep what it was given (its version must be 8.2 or later): %q", model.ErrPermanent, diffs)
+}
+
 // Redefine replaces a definition returned by Definitions, whether or not the domain runs. kept checks what libvirt stored; if it returns an
 // error, the old definition is restored.
 func (c *Conn) Redefine(ctx context.Context, old *Definition, changed string, kept func(doc string) error) (err error) {

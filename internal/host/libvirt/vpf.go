@@ -77,9 +77,7 @@ func (c *Conn) store(ctx context.Context, s *session, def persistent, changed st
 	if err == nil && len(diffs) == 0 {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("%w: libvirt did not keep what it was given (its version must be 8.2 or later): %q", model.ErrPermanent,
-		diffs), err,
-		defineAgain(ctx, s, def.vm, def.xml))
+	return errors.Join(NotKept(diffs), err, defineAgain(ctx, s, def.vm, def.xml))
 }
 
 // UndefineVPF removes a virtual PF from the persistent XML of a VM that is shut off. It is not an error if it does not exist, or the VM

@@ -41,6 +41,11 @@ func (r PathRates) IsZero() bool { return r == PathRates{} }
 // once, and Bytes exclude preamble, gap and checksum.
 type Dropped struct{ Packets, Bytes uint64 }
 
+// LeadsTo reports whether what the guest sends goes through the shaper with that ifindex now.
+func (t *Policy) LeadsTo(shaper int) bool {
+	return t.Shaper == shaper && t.Leased && t.Detached == model.No
+}
+
 // wants returns the directions that need a program.
 func (t *Policy) wants() [2]bool {
 	return [2]bool{dirTx: !t.Tx.IsZero() || t.Shaper != 0, dirRx: !t.Rx.IsZero()}
@@ -98,7 +103,7 @@ func (h *Taps) TapDrops(buf []Drops) []Drops {
 	return buf
 }
 
-// RemoveTap removes everything that UpdateTap put on a tap, or its remains if the tap has gone. A switch port stays. It is no
+// RemoveTap removes everything that UpdateTap put on a tap, or its remains if the tap has gone. A switch port stays. It is not an
 // error if there is nothing to remove.
 func (h *Taps) RemoveTap(ctx context.Context, tap string) error {
 	err := h.k.Busy.Exclusive(ctx, "tap "+tap, func() error { return h.taps.removePolicy(ctx, tap) })
