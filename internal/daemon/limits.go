@@ -31,9 +31,8 @@ func (d *daemonState) limit(c *config.Config, act *actuate.Actuator) (err error)
 		return err
 	}
 	d.limits = (&runner.Bandwidth{
-		Core: core, Counters: &readings{Counters: observe.NewCounters(d.reader), taps: d.host.kernel}, Period: c.Bandwidth.Period, Log: d.log,
-		LiftAll:   d.o.Lift || liftAll(c),
-		Enforcers: d.enforcers(act),
+		Core: core, Counters: &readings{Counters: observe.NewCounters(d.reader), taps: d.host.kernel}, Enforcers: d.enforcers(act),
+		Period: c.Bandwidth.Period, LiftAll: d.o.Lift || liftAll(c), Log: d.log,
 	}).Init()
 	d.runner.Limits = d.limits
 	d.runner.Core.LimitPlugs(d.limits)

@@ -123,8 +123,8 @@ func setAside(ctx context.Context, stateDir, socket string, ids []model.VFID) er
 			return nil
 		}
 		if sleep.For(ctx, asideEvery) != nil {
-			return fmt.Errorf("nothing was changed: the daemon does not set VFs aside: %w; check that it answers (sluice --socket %s status)", err,
-				socket)
+			return fmt.Errorf("nothing was changed: the daemon does not set VFs aside: %w; check that it answers (sluice --socket %s status)",
+				err, socket)
 		}
 	}
 }

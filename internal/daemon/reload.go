@@ -80,9 +80,8 @@ func leaving(v *model.View, pool observe.Pool, mode model.Mode) (notes []string)
 		case listed:
 			notes = append(notes, fmt.Sprintf("%s: VFs that `vfs:` no longer lists stay with their VMs until these give them up: %s", pf.Name, list))
 		case mode == model.ModeEnforce:
-			notes = append(notes, fmt.Sprintf("%s is no longer listed: its VFs are given up, and these VMs move to virtio or to a VF of another "+
-				"PF: %s",
-				pf.Name, list))
+			notes = append(notes, fmt.Sprintf("%s is no longer listed: its VFs are given up, and these VMs move to virtio or to a VF of "+
+				"another PF: %s", pf.Name, list))
 		default:
 			notes = append(notes, fmt.Sprintf("%s is no longer listed: in enforce mode these VMs would give up its VFs: %s", pf.Name, list))
 		}

@@ -88,8 +88,7 @@ func (h *host) readReports(ctx context.Context, c *config.Config) {
 		}
 		if err != nil {
 			r.problems = append(r.problems, model.Problem{
-				Subject: pf.Name, Text: err.Error(), Remedy: "sluice qualify " + pf.Name + " --save",
-				Info: true,
+				Subject: pf.Name, Text: err.Error(), Remedy: "sluice qualify " + pf.Name + " --save", Info: true,
 			})
 			continue
 		}

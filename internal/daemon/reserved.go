@@ -68,8 +68,7 @@ func (r *reservedVFs) problems() []model.Problem {
 	return []model.Problem{{
 		Text: err.Error() + ": no VM is given a free VF, since each may be one of them",
 		Remedy: "with the version of Sluice that wrote it: sluice qualify --restore; or, once no free VF has a driver, MAC or rate left from " +
-			"a trial (ip -d link show; docs/qualify.md), " +
-			"remove it: rm " + r.path,
+			"a trial (ip -d link show; docs/qualify.md), remove it: rm " + r.path,
 	}}
 }
 

@@ -51,9 +51,8 @@ type scratch struct {
 }
 
 // measureScratch measures with a VM. pf is the PF whose VFs are tested.
-func measureScratch(ctx context.Context, client *client.Client, k *kernel.Host, pf, vm, address string, say func(string)) (*qualify.Scratch,
-	error,
-) {
+func measureScratch(ctx context.Context, client *client.Client, k *kernel.Host, pf, vm, address string, say func(string),
+) (*qualify.Scratch, error) {
 	s := &scratch{client: client, kernel: k, vm: vm, say: say, out: qualify.Scratch{VM: vm}}
 	at, err := s.check(ctx, pf, address)
 	if err != nil {
@@ -257,8 +256,7 @@ func took(m *api.MoveReport) (time.Duration, map[string]time.Duration) {
 		x := &m.StepTimes[i]
 		name, _, _ := strings.Cut(x.Step, " ")
 		name = map[string]string{
-			"attach": api.TimeAttach, "wait-guest": api.TimeGuest, "detach": api.TimeDetach,
-			"wait-gone": api.TimeDetach,
+			"attach": api.TimeAttach, "wait-guest": api.TimeGuest, "detach": api.TimeDetach, "wait-gone": api.TimeDetach,
 		}[name]
 		if name != "" && !x.To.IsZero() {
 			steps[name] += x.To.Sub(x.From)

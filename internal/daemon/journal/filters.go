@@ -40,8 +40,8 @@ func OpenFilters(path string, log *slog.Logger) (*Filters, error) {
 		}
 	}
 	if bad > 0 || sc.Err() != nil {
-		log.Warn("the list of the filters that Sluice added is damaged; filters that are missing from it are left alone", "file", path, "lines",
-			bad, "error", sc.Err())
+		log.Warn("the list of the filters that Sluice added is damaged; filters that are missing from it are left alone",
+			"file", path, "lines", bad, "error", sc.Err())
 	}
 	if err := b.rewrite(); err != nil {
 		b.refused(err)
@@ -133,9 +133,8 @@ func (b *Filters) append(what string, f model.Filter) {
 // refused logs, once, that the file cannot be written; the next change tries again.
 func (b *Filters) refused(err error) {
 	if !b.failed {
-		b.log.Error("cannot record which filters Sluice added; those of VMs that end while sluiced is stopped will "+
-			"remain", "file", b.path, "error",
-			err)
+		b.log.Error("cannot record which filters Sluice added; those of VMs that end while sluiced is stopped will remain",
+			"file", b.path, "error", err)
 	}
 	b.failed = true
 }

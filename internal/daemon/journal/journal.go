@@ -69,8 +69,7 @@ func Open(path string, log *slog.Logger) (*File, []model.Move, error) {
 	}
 	if dropped != nil {
 		log.Warn("the last line of the journal is damaged and was dropped; if it was about a move, the next observation of the host shows "+
-			"what is to be repaired",
-			"journal", path, "error", dropped)
+			"what is to be repaired", "journal", path, "error", dropped)
 	}
 	return j, slices.Clone(j.open), nil
 }

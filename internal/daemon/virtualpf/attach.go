@@ -96,9 +96,8 @@ func inUse(mac model.MAC) error {
 }
 
 // grant judges a request by policy, by what others hold and by the guarantees of the virtual PF.
-func (g guest) grant(s *vpf.State, run *vpf.VM, f vpf.Function, v *model.VirtualVF, owner string, asked *model.VFRequest) (model.VFGrant,
-	error,
-) {
+func (g guest) grant(s *vpf.State, run *vpf.VM, f vpf.Function, v *model.VirtualVF, owner string, asked *model.VFRequest,
+) (model.VFGrant, error) {
 	if v.Grant != nil && v.Grant.Owner != owner {
 		return model.VFGrant{}, &channel.Error{
 			Code: channel.CodeBusy, Text: fmt.Sprintf("VF %d is attached to %s", f.VF, v.Grant.Owner),

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/channel"
 	"sluice/internal/model"
 )
@@ -88,10 +89,7 @@ func (m *Manager) serveRun(ctx context.Context, vm model.VMID) {
 			said = err.Error()
 			m.Runner.Log.Warn("the channel of a VM was closed; opening it again", "vm", string(vm), "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(m.allowance(vm).pause(err, m.Now().Sub(since))):
-		}
+		_ = sleep.For(ctx, m.allowance(vm).pause(err, m.Now().Sub(since)))
 	}
 }
 

@@ -60,8 +60,9 @@ func (g guest) Hello(ctx context.Context, h channel.Hello) (channel.Welcome, err
 // update saves a change that the guest causes, after waiting until the guest's allowance permits one.
 func (g guest) update(ctx context.Context, edit func(*vpf.State) error) (*vpf.State, error) {
 	if err := g.m.allowance(g.vm).changes.Wait(ctx); err != nil {
-		return nil, &channel.Error{Code: channel.CodeBusy, Text: "this VM's guest attaches and detaches too " +
-			"often", Remedy: "try again in a minute"}
+		return nil, &channel.Error{
+			Code: channel.CodeBusy, Text: "this VM's guest attaches and detaches too often", Remedy: "try again in a minute",
+		}
 	}
 	next, err := g.m.Runner.Store.UpdateSoon(edit)
 	g.m.Runner.Wake()

@@ -3,7 +3,6 @@ package virtualpf
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -71,7 +70,7 @@ func (v *View) Find(vm model.VMID, name string) *vpf.Status {
 // Init completes a Runner whose exported fields are set.
 func (r *Runner) Init() *Runner {
 	r.core, r.looks, r.wake, r.next, r.said = vpf.NewCore(), newLooks(r.look), make(chan struct{}, 1), make(chan struct{}), map[string]bool{}
-	r.view = &View{Err: fmt.Errorf("the host has not been observed yet")}
+	r.view = &View{Err: errors.New("the host has not been observed yet")}
 	return r
 }
 

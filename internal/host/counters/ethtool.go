@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"sluice/internal/host/sysif"
-
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/sysif"
 )
 
 // Constants of linux/ethtool.h that the unix package lacks.

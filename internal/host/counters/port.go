@@ -13,7 +13,7 @@ import (
 	"sluice/internal/host/sysif"
 )
 
-// Counting opens CounterReaders, and reads what is needed rarely.
+// Counting opens Readers, and reads what is needed rarely.
 type Counting struct{ k *sysif.Kernel }
 
 // New returns a Counting, which needs no closing.

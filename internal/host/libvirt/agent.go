@@ -9,6 +9,7 @@ import (
 
 	lv "github.com/digitalocean/go-libvirt"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/model"
 )
 
@@ -73,10 +74,8 @@ func (p Patient) Agent(ctx context.Context, vm model.VMID, command []byte) ([]by
 		if !errors.Is(err, ErrStuck) {
 			return out, err
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, agentTurn) != nil {
 			return out, err
-		case <-time.After(agentTurn):
 		}
 	}
 }

@@ -139,8 +139,7 @@ const freePause = 20 * time.Millisecond
 const busyLimit = 5 * time.Second
 
 // xmlWaitsFrom is the first version of libvirt that may wait until nothing occupies the domain before it returns the XML: 9.0 returns at
-// once, 11 waits.
-// Tests change it.
+// once, 11 waits. Tests change it.
 var xmlWaitsFrom uint64 = 10_000_000
 
 // xml reads a domain's XML. It makes no call for which libvirt would wait for a stuck QEMU.

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// parseDomain parses a domain's live XML, which does not contain State and Started. A source network that the XML does not resolve to a
-// bridge stays in NIC.Network as "net:NAME".
+// parseDomain parses a domain's live XML, which does not contain State and Started. A source network whose switch the XML does not name
+// stays in NIC.Network as "net:NAME".
 func parseDomain(doc string) (Domain, error) {
 	var x libvirtxml.Domain
 	if err := x.Unmarshal(doc); err != nil {
@@ -134,7 +134,8 @@ func transientOf(t *libvirtxml.DomainInterfaceTeaming) string {
 	return t.Persistent
 }
 
-// sourceNetwork returns the name of the bridge. The live XML of an interface of type network usually contains it.
+// sourceNetwork returns the name of the switch, which the live XML of an interface of type network usually contains too. See also
+// domxml.SwitchOf, which does this for XML that is edited.
 func sourceNetwork(s *libvirtxml.DomainInterfaceSource) string {
 	switch {
 	case s == nil:

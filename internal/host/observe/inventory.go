@@ -94,9 +94,8 @@ func cannotTell(vf model.VFID, err error) model.Problem {
 
 // inGuest finds which of the VFs held by domains are open in their guests. The state changes within microseconds of the guest's action, and
 // a guest that releases its VF receives no frames until the host knows.
-func (inv *inventory) inGuest(ctx context.Context, k Kernel, held map[model.PCIAddress]holder) (map[model.PCIAddress]model.Tri,
-	[]model.Problem,
-) {
+func (inv *inventory) inGuest(ctx context.Context, k Kernel, held map[model.PCIAddress]holder,
+) (map[model.PCIAddress]model.Tri, []model.Problem) {
 	open := make(map[model.PCIAddress]model.Tri, len(held))
 	var trouble []model.Problem
 	for addr := range held {

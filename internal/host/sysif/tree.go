@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/model"
-
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/model"
 )
 
 // Tree is a directory of pseudo-files: sysfs or procfs.

@@ -156,7 +156,7 @@ func (s *taps) replace(tap string, t *policedTap, wanted [2]bool) error {
 	return s.attach(tap, t, wanted)
 }
 
-// portState returns what the attached programs enforce. Tap is "" if they are no switch port. Detached is unknown if another
+// portState returns what the attached programs enforce. Tap is "" if there is no switch port. Detached is unknown if another
 // version made the port.
 func (t *policedTap) portState(tap string) (now model.SwitchPortState, err error) {
 	p, err := t.readPort()

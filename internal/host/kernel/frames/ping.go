@@ -42,9 +42,9 @@ func NewPinger(to netip.Addr) (*Pinger, error) {
 		return nil, fmt.Errorf("open an ICMP socket: %w", err)
 	}
 	p := &Pinger{
-		conn: conn, to: &net.IPAddr{IP: to.AsSlice()}, id: uint16(os.Getpid()) ^ uint16(time.Now().UnixNano()),
-		wait: map[uint16]chan<- time.Time{},
-	} //nolint:gosec // any 16 bits
+		conn: conn, to: &net.IPAddr{IP: to.AsSlice()}, wait: map[uint16]chan<- time.Time{},
+		id: uint16(os.Getpid()) ^ uint16(time.Now().UnixNano()), //nolint:gosec // any 16 bits
+	}
 	go p.read()
 	return p, nil
 }

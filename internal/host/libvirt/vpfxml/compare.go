@@ -11,7 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// Compare returns the differences between a domain's persistent XML and what Define makes of the virtual PF, one sentence each.
+// Compare returns the differences between a domain's persistent XML and what Define makes of the virtual PF, one sentence each. Of the
+// connection of its taps it compares only the switch.
 func Compare(doc string, p *model.VirtualPF) ([]string, error) { return compare(doc, p, false) }
 
 // CompareLive does the same for the XML of a running domain, in which links may be up or down. If the domain has none of the devices, has
