@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -54,19 +55,18 @@ func (k checker) policy(known Known) {
 	if known.Policies == nil {
 		return
 	}
-	params, ok := known.Policies[k.Policy]
-	k.always = ok && known.Rounds != nil && !known.Rounds(k.Policy)
-	k.noCPU = ok && known.Packets != nil && !known.Packets(k.Policy)
-	if _, set := k.pos["interval"]; ok && !set && known.Interval != nil {
-		k.Interval = max(known.Interval(k.Policy), k.Sample)
-	}
+	p, ok := known.Policies[k.Policy]
 	if !ok {
 		k.report("policy", fmt.Sprintf("unknown policy %q", model.Shorten(k.Policy)),
 			Suggest(k.Policy, slices.Collect(maps.Keys(known.Policies))))
 		return
 	}
+	k.always, k.noCPU = !p.Rounds, !p.Packets
+	if _, set := k.pos["interval"]; !set {
+		k.Interval = max(cmp.Or(p.Interval, model.DefaultInterval), k.Sample)
+	}
 	for name, x := range k.Params {
-		if text, remedy := CheckParam(k.Policy, params, name, x); text != "" {
+		if text, remedy := CheckParam(k.Policy, p.Params, name, x); text != "" {
 			k.report("params."+name, text, remedy)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // Every error that a user can provoke, as printed.
 func TestComplaints(t *testing.T) {
-	known := Known{Policies: map[string][]model.Param{
-		"activity": nil, "adaptive": {{Name: "hold", Unit: "s", Min: 1, Max: 60}, {Name: "tau", Max: 0.5}}, "fair": nil,
+	known := Known{Policies: map[string]model.PolicyInfo{
+		"activity": {}, "adaptive": {Params: []model.Param{{Name: "hold", Unit: "s", Min: 1, Max: 60}, {Name: "tau", Max: 0.5}}}, "fair": {},
 	}, Allocators: []string{"daqs", "none", "waterfill"}}
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown key", "intervall: 300s", `s:1:1: unknown key "intervall"; did you mean "interval"?`},

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"sluice/internal/base/input"
 	"sluice/internal/model"
@@ -20,14 +19,8 @@ type Document struct {
 
 // Known lists what other packages define and the configuration may refer to.
 type Known struct {
-	// Policies maps every placement policy to its parameters. nil: any policy and any parameter are accepted.
-	Policies map[string][]model.Param
-	// Rounds reports whether a policy uses interval. nil: all do.
-	Rounds func(policy string) bool
-	// Interval returns a policy's default interval. nil: the same default for all.
-	Interval func(policy string) time.Duration
-	// Packets reports whether a policy scores by packets/s, so that worth.cpu has an effect. nil: all do.
-	Packets func(policy string) bool
+	// Policies are the placement policies by name. nil: any policy and any parameter are accepted.
+	Policies map[string]model.PolicyInfo
 	// Allocators are the bandwidth allocators by name. nil: any name is accepted.
 	Allocators []string
 }

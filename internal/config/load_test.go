@@ -314,10 +314,7 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 	if len(all) != 1 || all[0] != "sluice.yaml:2:5: pfs[0]: vfs is not set, so Sluice takes all VFs of eth0; write vfs: all, or a list" {
 		t.Errorf("PF without vfs: %q", all)
 	}
-	known := Known{
-		Policies: map[string][]model.Param{"adaptive": nil, "fair": nil}, Rounds: func(p string) bool { return p == "fair" },
-		Packets: func(p string) bool { return p != "fair" },
-	}
+	known := Known{Policies: map[string]model.PolicyInfo{"adaptive": {Packets: true}, "fair": {Rounds: true}}}
 	for text, want := range map[string]string{
 		"interval: 1m":                 "s:2:1: interval has no effect on adaptive, which decides at every sample; leave it out",
 		"interval: 5m":                 "", // the default, as in packaging/sluice.yaml
@@ -349,12 +346,7 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 
 // TestIntervalIsThePolicys checks the policy's default interval, which is never below the sample.
 func TestIntervalIsThePolicys(t *testing.T) {
-	known := Known{Policies: map[string][]model.Param{"adaptive": nil, "vnraf": nil}, Interval: func(p string) time.Duration {
-		if p == "vnraf" {
-			return 10 * time.Second
-		}
-		return 5 * time.Minute
-	}}
+	known := Known{Policies: map[string]model.PolicyInfo{"adaptive": {}, "vnraf": {Interval: 10 * time.Second}}}
 	for text, want := range map[string]time.Duration{
 		"":                            5 * time.Minute,
 		"policy: vnraf":               10 * time.Second,

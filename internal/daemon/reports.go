@@ -125,7 +125,7 @@ func (h *host) rules(c *config.Config) model.Rules {
 	if r == nil {
 		return rules
 	}
-	return measuredRules(rules, r.counting, placement.Params()[rules.Policy])
+	return measuredRules(rules, r.counting, placement.Policies()[rules.Policy].Params)
 }
 
 func measuredRules(rules model.Rules, list []api.Qualification, known []model.Param) model.Rules {

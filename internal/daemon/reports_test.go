@@ -45,7 +45,7 @@ func TestReportIsKept(t *testing.T) {
 // Measured values are used if sluice.yaml has none and the policy has the parameter.
 func TestMeasuredRules(t *testing.T) {
 	reports := []api.Qualification{{Moves: &api.MoveCost{Moves: 4, LostMean: 0.2}}}
-	known := placement.Params()["adaptive"]
+	known := placement.Policies()["adaptive"].Params
 	said := model.Rules{Params: model.Params{"lost_s": 0.1, "margin": 0.2}}
 	if got := measuredRules(said, reports, known).Params["lost_s"]; got != 0.1 {
 		t.Errorf("lost_s is %v, and sluice.yaml says 0.1", got)
@@ -58,7 +58,7 @@ func TestMeasuredRules(t *testing.T) {
 	if _, changed := silent.Params["lost_s"]; changed {
 		t.Error("the config's own params were changed")
 	}
-	if got := measuredRules(model.Rules{}, reports, placement.Params()["none"]); got.Params != nil {
+	if got := measuredRules(model.Rules{}, reports, placement.Policies()["none"].Params); got.Params != nil {
 		t.Errorf("policy none got %v", got.Params)
 	}
 	if got := measuredRules(model.Rules{}, nil, known); got.Params != nil {

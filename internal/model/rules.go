@@ -39,6 +39,14 @@ type Param struct {
 	Doc      string  // what it means and when to change it
 }
 
+// PolicyInfo is what the config must know of a placement policy.
+type PolicyInfo struct {
+	Params   []Param
+	Rounds   bool          // it decides once per interval; the others at every sample
+	Interval time.Duration // its default interval; 0: DefaultInterval
+	Packets  bool          // it ranks by packets/s, so Worth.CPU applies
+}
+
 // VMRule is what a user wants for the VMs whose name or UUID matches.
 type VMRule struct {
 	Match    string   `json:"match"` // a UUID, or a shell pattern on the name: see Matches

@@ -15,7 +15,7 @@ func TestReferenceListsEveryParameter(t *testing.T) {
 	b.WriteString("| policy | parameter | unit | default | value | meaning, and when to change it |\n| --- | --- | --- | --- | --- | --- |\n")
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	for _, policy := range Names() {
-		for _, p := range Params()[policy] {
+		for _, p := range Policies()[policy].Params {
 			fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s to %s | %s |\n", policy, p.Name, p.Unit, number(p.Default), number(p.Min), number(p.Max),
 				p.Doc)
 		}
@@ -24,8 +24,8 @@ func TestReferenceListsEveryParameter(t *testing.T) {
 }
 
 func TestParametersHaveSoundRanges(t *testing.T) {
-	for policy, list := range Params() {
-		for _, p := range list {
+	for policy, info := range Policies() {
+		for _, p := range info.Params {
 			if p.Default < p.Min || p.Default > p.Max || p.Min < 0 || p.Doc == "" {
 				t.Errorf("%s: %+v", policy, p)
 			}

@@ -97,20 +97,17 @@ func (p params) of(r model.Rules, name string) float64 {
 	return p[i].Default
 }
 
-// Params lists the parameters of every policy, against which the config is checked.
-func Params() map[string][]model.Param {
-	out := map[string][]model.Param{}
+// Policies describes every policy; the config is checked against that.
+func Policies() map[string]model.PolicyInfo {
+	out := map[string]model.PolicyInfo{}
 	for name, m := range makers {
-		out[name] = m.params
+		out[name] = model.PolicyInfo{Params: m.params, Rounds: m.rounds, Interval: m.interval, Packets: m.packets}
 	}
 	return out
 }
 
 // Rounds reports whether a policy works in rounds, one per interval; the others decide at every sample.
 func Rounds(name string) bool { return makers[name].rounds }
-
-// Packets reports whether a policy ranks by packets/s: only then does Worth.CPU apply.
-func Packets(name string) bool { return makers[name].packets }
 
 // Interval is the default time between two rounds of a policy.
 func Interval(name string) time.Duration { return cmp.Or(makers[name].interval, model.DefaultInterval) }

@@ -16,7 +16,7 @@ func (d *Decider) share(now time.Time, p *pool, snap *model.Snapshot, hints *Hin
 	w := &d.work
 	w.cands = w.cands[:0]
 	worth := d.rules.Worth
-	worth.CPU = worth.CPU && Packets(d.rules.Policy)
+	worth.CPU = worth.CPU && makers[d.rules.Policy].packets
 	for i := range p.open {
 		w.cands = append(w.cands, candidate(&worth, &snap.VMs[p.open[i].vm], &p.open[i], hints))
 	}

@@ -17,7 +17,7 @@ type Deps struct {
 	Version string
 	// Demo runs the daemon over a simulated host until ctx ends or o.For has passed.
 	Demo func(ctx context.Context, o DemoOptions) error
-	// Known are the policies and their parameters, for `config check`.
+	// Known are the policies and allocators, for `config check`.
 	Known config.Known
 }
 

@@ -26,11 +26,11 @@ func TestEveryPolicyIsDocumented(t *testing.T) {
 		return string(data)
 	}
 	policies, config := read("../../../docs/policies.md"), read("../../../docs/config.md")
-	for policy, params := range placement.Params() {
+	for policy, info := range placement.Policies() {
 		if !strings.Contains(policies, "\n## "+policy+"\n") {
 			t.Errorf("docs/policies.md has no section on %s", policy)
 		}
-		for _, p := range params {
+		for _, p := range info.Params {
 			if !strings.Contains(config, "| `"+policy+"` | `"+p.Name+"` |") {
 				t.Errorf("docs/config.md has no row for %s's %s", policy, p.Name)
 			}

@@ -19,6 +19,7 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/config"
+	"sluice/internal/control/bandwidth"
 	"sluice/internal/control/placement"
 	"sluice/internal/edge/answer"
 	"sluice/internal/edge/cli"
@@ -95,7 +96,7 @@ func fakeDeps() cli.Deps {
 			o.Show(&later)
 			return nil
 		},
-		Known: config.Known{Policies: placement.Params(), Rounds: placement.Rounds},
+		Known: config.Known{Policies: placement.Policies(), Allocators: bandwidth.Names()},
 	}
 }
 

@@ -90,13 +90,13 @@ func (c *checker) check() {
 
 // CheckPolicy returns errors for a policy that does not exist, or parameters that it does not have.
 func CheckPolicy(name string, params map[string]float64) []config.Error {
-	known, ok := placement.Params()[name]
+	known, ok := placement.Policies()[name]
 	if !ok {
 		return []config.Error{{Key: "name", Text: fmt.Sprintf("unknown policy %q", name), Remedy: config.Suggest(name, placement.Names())}}
 	}
 	var out []config.Error
 	for p, x := range params {
-		if text, remedy := config.CheckParam(name, known, p, x); text != "" {
+		if text, remedy := config.CheckParam(name, known.Params, p, x); text != "" {
 			out = append(out, config.Error{Key: "params." + p, Text: text, Remedy: remedy})
 		}
 	}
