@@ -166,6 +166,9 @@ func (k checker) classes() {
 		c, key := &k.Classes[i], fmt.Sprintf("classes[%d]", i)
 		if k.good(key + ".name") {
 			k.unique(seen, c.Name, key+".name", "class")
+			if c.Name == "" {
+				k.report(key+".name", "is empty", "write the name by which rules refer to it")
+			}
 		}
 		names = append(names, c.Name)
 		k.rates(key, c.Guarantee, c.Limit)

@@ -214,6 +214,7 @@ func TestComplaints(t *testing.T) {
 			"duplicate class", "classes: [{name: a}, {name: a}]",
 			`s:1:23: classes[1].name: class "a" already has an entry, at s:1:12; merge the two`,
 		},
+		{"class of no name", "classes: [{name: ''}]", `s:1:12: classes[0].name: is empty; write the name by which rules refer to it`},
 		{
 			"unknown class", "classes: [{name: gold}]\nvms: [{match: a, class: glod}]",
 			`s:2:18: vms[0].class: unknown class "glod"; did you mean "gold"?`,

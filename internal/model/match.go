@@ -58,11 +58,9 @@ func (r *Rules) For(id VMID, name string) VMRule {
 			out.fill(v)
 		}
 	}
-	for _, c := range r.Classes {
-		if c.Name == out.Class && out.Class != "" {
-			out.Weight, out.Priority = cmp.Or(out.Weight, c.Weight), cmp.Or(out.Priority, c.Priority)
-			out.Sensitivity = cmp.Or(out.Sensitivity, c.Sensitivity)
-		}
+	if c := r.FindClass(out.Class); c != nil {
+		out.Weight, out.Priority = cmp.Or(out.Weight, c.Weight), cmp.Or(out.Priority, c.Priority)
+		out.Sensitivity = cmp.Or(out.Sensitivity, c.Sensitivity)
 	}
 	if !(out.Weight > 0) {
 		out.Weight = 1

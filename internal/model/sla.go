@@ -68,8 +68,11 @@ func (r *Rules) SLA(vm *VM, nic *NIC) SLA {
 	return out
 }
 
-// FindClass returns the class with that name, or nil.
+// FindClass returns the class with that name, or nil. "" names none.
 func (r *Rules) FindClass(name string) *Class {
+	if name == "" {
+		return nil
+	}
 	return first(r.Classes, func(c *Class) bool { return c.Name == name })
 }
 

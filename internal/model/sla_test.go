@@ -56,4 +56,8 @@ func TestSLAIsThatOfTheNearest(t *testing.T) {
 	if have := (&Rules{}).SLA(&VM{Name: "db"}, &nic); have != (SLA{}) {
 		t.Errorf("out of nothing: %+v", have)
 	}
+	nameless := Rules{Classes: []Class{{SLA: SLA{Guarantee: Rate{Bits: 1}}}}}
+	if have := nameless.SLA(&VM{Name: "db"}, &nic); have != (SLA{}) {
+		t.Errorf("a VM without a class has that of no name: %+v", have)
+	}
 }
