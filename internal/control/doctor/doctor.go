@@ -56,12 +56,10 @@ func sameMACs(s *model.Snapshot) []model.Problem {
 		nic *model.NIC
 	}
 	all := map[address][]place{}
-	for i := range s.VMs {
-		for k := range s.VMs[i].NICs {
-			if n := &s.VMs[i].NICs[k]; s.VMs[i].State != model.VMStopped && n.Network != "" && !n.MAC.IsZero() {
-				at := address{n.Network, n.MAC}
-				all[at] = append(all[at], place{&s.VMs[i], n})
-			}
+	for vm, n := range s.NICs() {
+		if vm.State != model.VMStopped && n.Network != "" && !n.MAC.IsZero() {
+			at := address{n.Network, n.MAC}
+			all[at] = append(all[at], place{vm, n})
 		}
 	}
 	var out []model.Problem
@@ -76,7 +74,9 @@ func sameMACs(s *model.Snapshot) []model.Problem {
 			out = append(out, problem(p.vm.Name, text, "give one of them another MAC: virsh edit "+p.vm.Name))
 		}
 	}
-	slices.SortFunc(out, func(a, b model.Problem) int { return cmp.Compare(a.Subject, b.Subject) })
+	slices.SortFunc(out, func(a, b model.Problem) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
+	})
 	return out
 }
 
