@@ -308,9 +308,7 @@ func TestCorePromisesWhatIsAdmitted(t *testing.T) {
 // On an overcommitted link, a lower class gets what a higher one does not use.
 func TestOvercommittedLinkIsNotLeftIdle(t *testing.T) {
 	r := newRig(t, 3)
-	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: period}); err != nil {
-		t.Fatal(err)
-	}
+	r.useAllocator("waterfill")
 	r.world.Rules.Classes = []model.Class{{Name: "gold", Priority: 1}}
 	r.rule(0, model.SLA{Guarantee: model.Rate{Bits: 9 * giga}, Class: "gold"})
 	r.rule(1, model.SLA{Guarantee: model.Rate{Bits: 4 * giga}})

@@ -93,6 +93,14 @@ func nicOf(i int) model.NICID     { return model.NICID{VM: vm(i), NIC: "n0"} }
 func (r *rig) nic(i int) *nic     { return r.c.byID[nicOf(i)] }
 func (r *rig) vm(i int) *model.VM { return &r.world.Snapshot.VMs[i] }
 
+// useAllocator makes the Core use another Allocator.
+func (r *rig) useAllocator(name string) {
+	r.t.Helper()
+	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: name, Period: period}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // rule gives a VM an SLA.
 func (r *rig) rule(i int, s model.SLA) {
 	r.world.Rules.VMs = append(r.world.Rules.VMs, model.VMRule{Match: fmt.Sprintf("vm%d", i), SLA: s})
@@ -893,9 +901,7 @@ func BenchmarkTick(b *testing.B) {
 // A NIC that cannot be limited still gets what it is promised, since the others can be limited.
 func TestGuaranteeOfANICThatNothingLimits(t *testing.T) {
 	r := newRig(t, 2)
-	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: period}); err != nil {
-		t.Fatal(err)
-	}
+	r.useAllocator("waterfill")
 	r.rule(0, model.SLA{Guarantee: gbit(4)})
 	r.fail = func(l model.Limit) error {
 		if l.VM == vm(0) {

@@ -243,21 +243,26 @@ func (d *division) allocate(now time.Time, link Link) {
 	if _, keeps := d.alloc.(*waterfill); keeps || !link.Bound {
 		return
 	}
-	d.cut(link.Speed, func(a *Allowance) *float64 { return &a.Bits })
+	d.cut(link.Speed, func(s *model.SLA, a *Allowance) (guarantee, limit float64, allowed *float64) {
+		return float64(s.Guarantee.Bits), limitOf(s).Bits, &a.Bits
+	})
 	if !math.IsInf(link.Packets, 1) {
-		d.cut(link.Packets, func(a *Allowance) *float64 { return &a.Packets })
+		d.cut(link.Packets, func(s *model.SLA, a *Allowance) (guarantee, limit float64, allowed *float64) {
+			return float64(s.Guarantee.Packets), limitOf(s).Packets, &a.Packets
+		})
 	}
 }
 
 // cut reduces one part of the allowances to an amount.
-func (d *division) cut(amount float64, part func(*Allowance) *float64) {
+func (d *division) cut(amount float64, of func(*model.SLA, *Allowance) (guarantee, limit float64, allowed *float64)) {
 	d.fit.reset()
 	for i := range d.senders {
 		s := &d.senders[i].SLA
-		guarantee, limit := Allowance{float64(s.Guarantee.Bits), float64(s.Guarantee.Packets)}, limitOf(s)
-		d.fit.add(*part(&guarantee), min(*part(&d.out[i]), *part(&limit)), s)
+		guarantee, limit, allowed := of(s, &d.out[i])
+		d.fit.add(guarantee, min(*allowed, limit), s)
 	}
 	for i, x := range d.fit.split(amount) {
-		*part(&d.out[i]) = x
+		_, _, allowed := of(&d.senders[i].SLA, &d.out[i])
+		*allowed = x
 	}
 }

@@ -27,9 +27,7 @@ func functionOf(vm, vf int) model.NICID {
 // newVPFRig returns a rig with that many ordinary VMs, and one with a virtual PF of that many VFs.
 func newVPFRig(t testing.TB, vms, vfs int) *vpfRig {
 	r := &vpfRig{newRig(t, vms+1), map[model.NICID]float64{}, 10e9}
-	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: period}); err != nil {
-		t.Fatal(err)
-	}
+	r.useAllocator("waterfill")
 	v := r.vm(vms)
 	for vf := -1; vf < vfs; vf++ {
 		v.NICs = append(v.NICs, model.NIC{
@@ -275,9 +273,7 @@ func TestEveryAllocatorKeepsToTheLimit(t *testing.T) {
 	for _, name := range Names() {
 		r := newVPFRig(t, 1, 3)
 		n := r.node()
-		if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: name, Period: period}); err != nil {
-			t.Fatal(err)
-		}
+		r.useAllocator(name)
 		r.whole(model.SLA{Limit: gbit(3), Guarantee: gbit(1)})
 		r.function(0).Share = model.SLA{Guarantee: gbit(1)}
 		r.follow()
@@ -399,29 +395,32 @@ func TestLimitHoldsAtEachChange(t *testing.T) {
 	})
 }
 
-// A steady division allocates no memory.
+// A steady division allocates no memory, whatever the allocator.
 func TestDivisionIsFree(t *testing.T) {
-	r := newVPFRig(t, 2, 7)
-	n := r.node()
-	r.whole(model.SLA{Guarantee: gbit(2), Limit: gbit(4), Receive: gbit(3)})
-	r.follow()
-	for vf := range 7 {
-		r.wants[functionOf(n, vf)] = 10e9
-	}
-	r.passes(2 * time.Second)
-	var read []Reading
-	for _, x := range r.count {
-		read = append(read, x[0])
-	}
-	if allocs := testing.AllocsPerRun(100, func() {
-		r.now = r.now.Add(period)
-		for i := range read {
-			read[i].At = r.now
-			read[i].TxBytes += 1e7
+	for _, name := range Names() {
+		r := newVPFRig(t, 2, 7)
+		r.useAllocator(name)
+		n := r.node()
+		r.whole(model.SLA{Guarantee: gbit(2), Limit: model.Rate{Bits: 4e9, Packets: 1e6}, Receive: gbit(3)})
+		r.follow()
+		for vf := range 7 {
+			r.wants[functionOf(n, vf)] = 10e9
 		}
-		r.c.Tick(r.now, read)
-	}); allocs > 0 {
-		t.Errorf("%.0f allocations in a tick", allocs)
+		r.passes(2 * time.Second)
+		var read []Reading
+		for _, x := range r.count {
+			read = append(read, x[0])
+		}
+		if allocs := testing.AllocsPerRun(100, func() {
+			r.now = r.now.Add(period)
+			for i := range read {
+				read[i].At = r.now
+				read[i].TxBytes += 1e7
+			}
+			r.c.Tick(r.now, read)
+		}); allocs > 0 {
+			t.Errorf("%s: %.0f allocations in a tick", name, allocs)
+		}
 	}
 }
 

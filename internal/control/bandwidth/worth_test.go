@@ -13,11 +13,7 @@ import (
 func TestWorthChangesNoShare(t *testing.T) {
 	limits := func(change func(*model.Rules)) map[model.LimitKey]model.Limit {
 		r := newRig(t, 3)
-		c, err := NewCore(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: period})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.c = c
+		r.useAllocator("waterfill")
 		r.rule(0, model.SLA{Guarantee: gbit(2), Class: "gold"})
 		r.rule(1, model.SLA{Limit: gbit(8)})
 		r.rule(2, model.SLA{Limit: gbit(9)})
