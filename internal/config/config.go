@@ -9,8 +9,9 @@ import (
 // Config is sluice.yaml with the defaults filled in. It is not changed after Load.
 //
 // docs/config.md says what each key means. The tags are the single source of what the loader accepts: yaml is the key, min and max the
-// accepted range, enum the accepted words, default the value that an entry of a list gets if the key is absent. need says what a
-// required key is, in the error if it is absent. reload is "no" if a change of the value takes effect only after a restart.
+// accepted range, enum the accepted words, default the value that an entry of a list gets if the key is absent. need is "yes" if an
+// entry must have the key; doc then says what it is, in the error if it is absent. reload is "no" if a change of the value takes effect
+// only after a restart.
 type Config struct {
 	Mode       model.Mode    `yaml:"mode" enum:"observe|enforce"`
 	Sample     time.Duration `yaml:"sample" min:"100ms" max:"1m" reload:"no"`
@@ -38,7 +39,7 @@ type Config struct {
 
 // PF names one physical function and which of its VFs Sluice may assign.
 type PF struct {
-	Name    string `yaml:"name" need:"network interface of the PF"`
+	Name    string `yaml:"name" need:"yes" doc:"network interface of the PF"`
 	VFs     VFSet  `yaml:"vfs" default:"all"`
 	Speed   Rate   `yaml:"speed"`
 	VFRates string `yaml:"vf_rates" enum:"driver|none" default:"driver"`
@@ -47,7 +48,7 @@ type PF struct {
 
 // VM is one rule for the VMs whose name or UUID matches.
 type VM struct {
-	Match     string         `yaml:"match" need:"shell pattern on the name of the VM, or a UUID"`
+	Match     string         `yaml:"match" need:"yes" doc:"shell pattern on the name of the VM, or a UUID"`
 	Pin       bool           `yaml:"pin"`
 	Forbid    bool           `yaml:"forbid"`
 	Weight    float64        `yaml:"weight" min:"0.001" max:"1000"`
@@ -64,7 +65,7 @@ type VM struct {
 
 // Class is a group of VMs that share weight, priority and SLA.
 type Class struct {
-	Name      string  `yaml:"name" need:"the name by which rules refer to it"`
+	Name      string  `yaml:"name" need:"yes" doc:"the name by which rules refer to it"`
 	Weight    float64 `yaml:"weight" min:"0.001" max:"1000"`
 	Priority  int     `yaml:"priority" min:"-1000" max:"1000"`
 	Guarantee Rate    `yaml:"guarantee"`

@@ -140,9 +140,9 @@ func (d *decoder) list(path string, n ast.Node, v reflect.Value) {
 func (d *decoder) needed(path string, pos Pos, t reflect.Type) {
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
-		key, need := tag.Get("yaml"), tag.Get("need")
-		if _, has := d.pos[dotted(path, key)]; !has && need != "" {
-			d.report(pos, path, fmt.Sprintf("has no %q", key), "add it: "+cmp.Or(tag.Get("doc"), need))
+		key := tag.Get("yaml")
+		if _, has := d.pos[dotted(path, key)]; !has && tag.Get("need") != "" {
+			d.report(pos, path, fmt.Sprintf("has no %q", key), "add it: "+tag.Get("doc"))
 		}
 	}
 }

@@ -48,9 +48,6 @@ func (s VFSet) String() string {
 	return strings.Join(parts, ",")
 }
 
-// MarshalText formats the set as it is written in sluice.yaml.
-func (s VFSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
 // maxVF is the largest VF index that PCI Express allows.
 const maxVF = 65534
 

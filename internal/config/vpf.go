@@ -17,7 +17,7 @@ type VirtualPFs struct {
 
 // Guest is what the guests of matching VMs may request.
 type Guest struct {
-	Match        string        `yaml:"match" need:"shell pattern on the name of the VM, or a UUID"`
+	Match        string        `yaml:"match" need:"yes" doc:"shell pattern on the name of the VM, or a UUID"`
 	Refuse       bool          `yaml:"refuse"`
 	MACs         string        `yaml:"macs"`
 	VLANs        model.VLANs   `yaml:"vlans"`
