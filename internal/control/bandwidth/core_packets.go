@@ -5,11 +5,9 @@ import "time"
 // tapPackets divides the packets/s of a tree's taps. The tree shares only bits, so a tap that floods it with small packets
 // would take packets/s that others are guaranteed.
 type tapPackets struct {
-	fill    waterfill
-	senders []Sender
-	out     []Allowance
-	who     []*nic
-	short   bool
+	sharers
+	fill  waterfill
+	short bool
 }
 
 // Packets/s are short from tightOn of what the taps may send together, until they fall below tightOff. Without a shortage no
@@ -22,11 +20,11 @@ const (
 // sharePackets limits the taps of the link's tree in packets/s while those are short.
 func (c *Core) sharePackets(now time.Time, l *uplink) {
 	t := &l.taps
-	t.senders, t.out, t.who = t.senders[:0], t.out[:0], t.who[:0]
+	t.reset()
 	sent := 0.0
 	for _, n := range l.nics {
 		if n.shared {
-			t.senders, t.out, t.who = append(t.senders, c.sender(now, n, l)), append(t.out, c.force(n.allow)), append(t.who, n)
+			t.add(n, c.sender(now, n, l), c.force(n.allow))
 			sent += n.sent.Packets
 		}
 	}

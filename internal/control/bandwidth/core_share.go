@@ -41,11 +41,10 @@ func (c *Core) share(now time.Time, l *uplink) {
 
 // gather lists the senders. Traffic that cannot be limited is not the Allocator's to distribute.
 func (c *Core) gather(now time.Time, l *uplink) {
-	l.senders, l.out, l.who = l.senders[:0], l.out[:0], l.who[:0]
+	l.sharers.reset()
 	taken := 0.0
 	if l.tree {
-		l.senders = append(l.senders, Sender{ID: model.NICID{NIC: l.pf}, Known: true})
-		l.out, l.who = append(l.out, c.force(l.group)), append(l.who, nil)
+		l.sharers.add(nil, Sender{ID: model.NICID{NIC: l.pf}, Known: true}, c.force(l.group))
 	}
 	for _, n := range l.nics {
 		switch {
@@ -56,13 +55,26 @@ func (c *Core) gather(now time.Time, l *uplink) {
 			taken += n.sent.Bits
 			n.allow = Allowance{max(float64(n.promised.Bits), l.fairShare(n)), limitOf(&n.own).Packets} // for the next try and other path
 		default: // includes a NIC with a guarantee that cannot be limited: the others can be
-			l.senders, l.out, l.who = append(l.senders, c.sender(now, n, l)), append(l.out, c.force(n.allow)), append(l.who, n)
+			l.sharers.add(n, c.sender(now, n, l), c.force(n.allow))
 		}
 	}
 	l.uncontrolled += (taken - l.uncontrolled) / 2
 	if l.tree && unboundedGroup(l) {
 		l.senders[0].SLA.Limit.Bits = 0
 	}
+}
+
+// sharers are those who share something: for each its Sender, and its Allowance in force until the Allocator sets the new one.
+type sharers struct {
+	senders []Sender
+	out     []Allowance
+	who     []*nic // nil: the group of a link's tree
+}
+
+func (s *sharers) reset() { s.senders, s.out, s.who = s.senders[:0], s.out[:0], s.who[:0] }
+
+func (s *sharers) add(n *nic, as Sender, force Allowance) {
+	s.senders, s.out, s.who = append(s.senders, as), append(s.out, force), append(s.who, n)
 }
 
 // force is the part of an allowance that is in force: none in observe mode.

@@ -61,15 +61,13 @@ type grant struct {
 
 // uplink is a PF's link and everything that sends through it.
 type uplink struct {
+	sharers
 	pf           string
 	speed        uint64 // bits/s; 0: unknown
 	alloc        Allocator
 	nics         []*nic // by ID
 	active       bool   // a NIC here has a guarantee
 	tree         bool   // the taps share by themselves
-	senders      []Sender
-	out          []Allowance
-	who          []*nic // of each sender; nil: the group
 	group        Allowance
 	taps         tapPackets
 	told         float64 // bits/s: the speed last passed to the allocator
@@ -113,12 +111,10 @@ func Limits(snap *model.Snapshot) iter.Seq[model.LimitKey] {
 				return
 			}
 		}
-		for i := range snap.VMs {
-			for k := range snap.VMs[i].NICs {
-				for _, s := range slots {
-					if !yield(model.LimitKey{VM: snap.VMs[i].ID, NIC: snap.VMs[i].NICs[k].Alias, Path: s.path, Dir: s.dir}) {
-						return
-					}
+		for vm, nic := range snap.NICs() {
+			for _, s := range slots {
+				if !yield(model.LimitKey{VM: vm.ID, NIC: nic.Alias, Path: s.path, Dir: s.dir}) {
+					return
 				}
 			}
 		}

@@ -31,11 +31,9 @@ type virtualPF struct {
 
 // division is one direction of a virtual PF, with the functions among which it is divided.
 type division struct {
-	alloc   Allocator
-	senders []Sender
-	out     []Allowance
-	who     []*nic
-	fit     splitter
+	sharers
+	alloc Allocator
+	fit   splitter
 }
 
 const (
@@ -163,8 +161,8 @@ func (c *Core) divideSent(now time.Time, v *virtualPF) {
 	if a := v.allow.Bits / handedOut; a < link.Speed { // the whole allowance is handed out, otherwise the link would never see it held down
 		link.Speed, link.Bound = a, true
 	}
-	d := v.tx.reset()
-	taken := 0.0
+	d, taken := &v.tx, 0.0
+	d.reset()
 	for _, n := range v.functions {
 		switch {
 		case !link.Bound && !v.inner:
@@ -204,7 +202,8 @@ func (c *Core) divideReceived(now time.Time, v *virtualPF) {
 	receive := v.own.Receive
 	most := limitOf(&model.SLA{Limit: receive})
 	link := Link{Speed: min(boundless, most.Bits), Packets: most.Packets, Period: c.period, Moving: true, Bound: !receive.IsZero()}
-	d := v.rx.reset()
+	d := &v.rx
+	d.reset()
 	for _, n := range v.functions {
 		own := model.SLA{Limit: n.own.Receive, Weight: n.own.Weight}
 		switch {
@@ -222,15 +221,6 @@ func (c *Core) divideReceived(now time.Time, v *virtualPF) {
 	for i, n := range d.who {
 		n.receive = d.out[i]
 	}
-}
-
-func (d *division) reset() *division {
-	d.senders, d.out, d.who = d.senders[:0], d.out[:0], d.who[:0]
-	return d
-}
-
-func (d *division) add(n *nic, s Sender, force Allowance) {
-	d.senders, d.out, d.who = append(d.senders, s), append(d.out, force), append(d.who, n)
 }
 
 // allocate runs the Allocator on the link. The published ones do not respect a bound below the link, so their allowances are
