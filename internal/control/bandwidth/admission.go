@@ -148,11 +148,15 @@ type supply struct {
 
 func linkSupply(pf string, speed uint64) supply {
 	unit, scale := scaleOf(speed)
-	return supply{pf, speed, "on " + pf + " ", "", "than its link carries", "link", unit, scale, vmOf, false}
+	return supply{
+		name: pf, have: speed, where: "on " + pf + " ", less: "than its link carries", what: "link", unit: unit, scale: scale, who: vmOf,
+	}
 }
 
 func hostSupply(packets uint64) supply {
-	return supply{"", packets, "", "", "in packets on virtio than the host carries", "host", "kpps", 1e3, vmOf, false}
+	return supply{
+		have: packets, less: "in packets on virtio than the host carries", what: "host", unit: "kpps", scale: 1e3, who: vmOf,
+	}
 }
 
 func vmOf(a *Asked) string { return a.VMName }

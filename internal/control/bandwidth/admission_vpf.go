@@ -123,8 +123,8 @@ func insideSupply(whole *Asked, have uint64, packets bool) supply {
 	}
 	name := whole.VirtualPF + " of " + whole.VMName
 	return supply{
-		whole.VMName + "/" + whole.VirtualPF, have, "inside virtual PF " + name + " ", "inside it ", "than it is guaranteed itself",
-		"virtual PF", unit, scale, (*Asked).function, true,
+		name: whole.VMName + "/" + whole.VirtualPF, have: have, where: "inside virtual PF " + name + " ", here: "inside it ",
+		less: "than it is guaranteed itself", what: "virtual PF", unit: unit, scale: scale, who: (*Asked).function, inside: true,
 	}
 }
 

@@ -70,5 +70,8 @@ func (l *uplink) fairShare(n *nic) float64 {
 	for _, o := range l.nics {
 		sum += o.own.Share()
 	}
-	return cmp.Or(l.alloc.Capacity(), float64(l.speed)) * n.own.Share() / max(sum, n.own.Share())
+	return l.capacity() * n.own.Share() / max(sum, n.own.Share())
 }
+
+// capacity is what the link is taken to carry in bits/s: its speed until the Allocator has run.
+func (l *uplink) capacity() float64 { return cmp.Or(l.alloc.Capacity(), float64(l.speed)) }

@@ -25,10 +25,7 @@ func (c *Core) View() *model.Bandwidth {
 }
 
 func (c *Core) linkState(l *uplink, v *model.Bandwidth) model.LinkState {
-	s := model.LinkState{PF: l.pf, Speed: l.speed, Capacity: l.alloc.Capacity(), Packets: c.opts.Packets, Carried: l.carried}
-	if s.Capacity == 0 {
-		s.Capacity = float64(l.speed)
-	}
+	s := model.LinkState{PF: l.pf, Speed: l.speed, Capacity: l.capacity(), Packets: c.opts.Packets, Carried: l.carried}
 	promises := false
 	for _, n := range l.nics {
 		s.Guaranteed.Bits += n.sla.Guarantee.Bits
