@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"net"
@@ -30,12 +31,9 @@ func (v VFID) String() string {
 	return fmt.Sprintf("%s/%d", v.PF, v.Index)
 }
 
-// Less orders VFs by PF name, then index.
-func (v VFID) Less(w VFID) bool {
-	if v.PF != w.PF {
-		return v.PF < w.PF
-	}
-	return v.Index < w.Index
+// Compare orders VFs by PF name, then index.
+func (v VFID) Compare(w VFID) int {
+	return cmp.Or(strings.Compare(v.PF, w.PF), cmp.Compare(v.Index, w.Index))
 }
 
 // NICID identifies a virtio NIC by its VM and its alias there.

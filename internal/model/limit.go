@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -94,6 +95,16 @@ const (
 func CompareKeys(a, b LimitKey) int {
 	return cmp.Or(cmp.Compare(a.VM, b.VM), strings.Compare(a.NIC, b.NIC), strings.Compare(a.PF, b.PF), cmp.Compare(a.Path, b.Path),
 		cmp.Compare(a.Dir, b.Dir))
+}
+
+// VFRate returns the rate in bits/s to which limits, sorted by CompareKeys, set what a NIC sends through its VF; 0: none.
+func VFRate(limits []Limit, id NICID) uint64 {
+	key := LimitKey{VM: id.VM, NIC: id.NIC, Path: PathVF, Dir: Tx}
+	i, ok := slices.BinarySearchFunc(limits, key, func(l Limit, k LimitKey) int { return CompareKeys(l.LimitKey, k) })
+	if !ok {
+		return 0
+	}
+	return limits[i].Bits
 }
 
 // WholeMbit rounds a rate in bits/s to whole Mbit/s, as the kernel takes it for VFs. It never rounds a limit to 0, which means

@@ -23,6 +23,17 @@ func (r Rate) Exceeds(limit Rate) bool {
 	return limit.Bits > 0 && r.Bits > limit.Bits || limit.Packets > 0 && r.Packets > limit.Packets
 }
 
+// Capped returns the rate with each part at most that of a limit, if the limit sets it.
+func (r Rate) Capped(limit Rate) Rate {
+	if limit.Bits > 0 {
+		r.Bits = min(r.Bits, limit.Bits)
+	}
+	if limit.Packets > 0 {
+		r.Packets = min(r.Packets, limit.Packets)
+	}
+	return r
+}
+
 // Conflicts reports whether both set a part, to different values.
 func (r Rate) Conflicts(o Rate) bool {
 	differ := func(a, b uint64) bool { return a > 0 && b > 0 && a != b }

@@ -84,15 +84,14 @@ func Admit(asked []Asked, hostPackets uint64) Admission {
 	var packets []claim
 	for i := range asked {
 		a := &asked[i]
-		g, l := a.SLA.Guarantee, a.SLA.Limit
-		most := model.Rate{Bits: capped(g.Bits, l.Bits), Packets: capped(g.Packets, l.Packets)}
+		most := a.SLA.Guarantee.Capped(a.SLA.Limit)
 		out.Promised[i] = most
 		out.Problems = append(append(out.Problems, a.Wrong...), a.problems()...)
 		if a.inside() {
 			continue
 		}
 		if a.PF != "" && most.Bits > 0 {
-			links[a.PF] = append(links[a.PF], claim{a, i, capped(most.Bits, a.Speed)})
+			links[a.PF] = append(links[a.PF], claim{a, i, most.Capped(model.Rate{Bits: a.Speed}).Bits})
 		}
 		if at, ok := vms[a.ID.VM]; ok {
 			packets[at].most = max(packets[at].most, most.Packets)
@@ -114,14 +113,6 @@ func Admit(asked []Asked, hostPackets uint64) Admission {
 	}
 	out.admitInside(asked)
 	return out
-}
-
-// capped is x, or bound if that is set and lower.
-func capped(x, bound uint64) uint64 {
-	if bound > 0 {
-		return min(x, bound)
-	}
-	return x
 }
 
 // claim is what one NIC, or VM, asks of one supply.

@@ -105,7 +105,7 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 		return model.BandwidthNotEnforced, "nothing can limit it on its " + string(n.path()) + " path: " + n.whyNot(s)
 	case needs && !n.known && c.at.Sub(n.seen) > blindAfter*c.opts.Period:
 		return model.BandwidthUnknown, "what it sends cannot be counted, so it may send what it is promised, or a fair share"
-	case n.promised.Bits < capped(n.sla.Guarantee.Bits, n.sla.Limit.Bits) && atLimit:
+	case n.promised.Bits < n.sla.Guarantee.Capped(n.sla.Limit).Bits && atLimit:
 		return model.BandwidthOver, fmt.Sprintf("more is promised on %s than it carries; of its %s, %s are kept", n.link.pf,
 			bits(float64(n.sla.Guarantee.Bits)), bits(g))
 	case n.short > 0:

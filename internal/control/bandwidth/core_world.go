@@ -242,7 +242,7 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 	n.claimed, n.inGuest, n.leaving = in.VFPath, model.Unknown, false
 	n.plugging = !n.expected.IsZero() && now.Sub(n.expected) < plugMemory
 	n.recent = !n.expected.IsZero() && now.Sub(n.expected) < guestMemory
-	n.tier = tierOf(w.Tiers, n.id)
+	n.tier = model.VFRate(w.Tiers, n.id)
 	for i := range n.limits {
 		s := &n.limits[i]
 		s.key = model.LimitKey{VM: n.id.VM, NIC: n.id.NIC, Path: slots[i].path, Dir: slots[i].dir}
@@ -271,15 +271,6 @@ func (n *nic) readBack(read time.Time, vf *model.VF) {
 
 // maxTxRate is the enforcer whose limits have no lease and are visible in Snapshots.
 const maxTxRate = "max_tx_rate"
-
-func tierOf(tiers []model.Limit, id model.NICID) uint64 {
-	key := model.LimitKey{VM: id.VM, NIC: id.NIC, Path: model.PathVF, Dir: model.Tx}
-	i, ok := slices.BinarySearchFunc(tiers, key, func(l model.Limit, k model.LimitKey) int { return model.CompareKeys(l.LimitKey, k) })
-	if !ok {
-		return 0
-	}
-	return tiers[i].Bits
-}
 
 // linkOf is the link that a NIC shares: that of its VF's PF, else of the PF that leads out of its bridge.
 func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {

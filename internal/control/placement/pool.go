@@ -1,9 +1,7 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"sluice/internal/model"
 )
@@ -195,9 +193,7 @@ func (p *pool) find(id model.VFID) *slot {
 		return &p.vfs[i]
 	}
 	// The slots are sorted because the Snapshot is.
-	i, ok := slices.BinarySearchFunc(p.vfs, id, func(s slot, id model.VFID) int {
-		return cmp.Or(strings.Compare(s.vf.PF, id.PF), cmp.Compare(s.vf.Index, id.Index))
-	})
+	i, ok := slices.BinarySearchFunc(p.vfs, id, func(s slot, id model.VFID) int { return s.vf.Compare(id) })
 	if !ok {
 		return nil
 	}

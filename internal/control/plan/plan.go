@@ -59,7 +59,7 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 			if a == nil {
 				continue
 			}
-			if m, ok := Plug(snap, vm, a, rateOf(target, a), why, to); ok {
+			if m, ok := Plug(snap, vm, a, model.VFRate(target.Limits, model.NICID{VM: a.VM, NIC: a.NIC}), why, to); ok {
 				plugs = append(plugs, m)
 			}
 		}
@@ -85,14 +85,4 @@ func assignmentOf(own []model.Assignment, alias string) *model.Assignment {
 		return nil
 	}
 	return &own[i]
-}
-
-// rateOf returns the rate limit of an Assignment's VF in the Target, in bits/s; 0: none.
-func rateOf(t *model.Target, a *model.Assignment) uint64 {
-	key := model.LimitKey{VM: a.VM, NIC: a.NIC, Path: model.PathVF, Dir: model.Tx}
-	i, ok := slices.BinarySearchFunc(t.Limits, key, func(l model.Limit, k model.LimitKey) int { return model.CompareKeys(l.LimitKey, k) })
-	if !ok {
-		return 0
-	}
-	return t.Limits[i].Bits
 }

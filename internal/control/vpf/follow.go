@@ -45,8 +45,7 @@ func Follow(v *model.VirtualVF, port model.PortPolicy, named model.PortFields, g
 		out.SLA.Source = now.Port.SLA.Source
 	}
 	// The host's limit takes precedence over a guarantee that the guest asked for.
-	limit := out.SLA.Limit
-	out.SLA.Guarantee = model.Rate{Bits: atMost(out.SLA.Guarantee.Bits, limit.Bits), Packets: atMost(out.SLA.Guarantee.Packets, limit.Packets)}
+	out.SLA.Guarantee = out.SLA.Guarantee.Capped(out.SLA.Limit)
 	return out
 }
 
@@ -99,12 +98,4 @@ func take(grant, now model.PortPolicy, fields model.PortFields) model.PortPolicy
 		}
 	}
 	return grant
-}
-
-// atMost returns the lower of n and a limit, where a limit of 0 means none.
-func atMost(n, limit uint64) uint64 {
-	if limit == 0 {
-		return n
-	}
-	return min(n, limit)
 }
