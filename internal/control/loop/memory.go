@@ -113,11 +113,8 @@ func (c *Core) hintMoving(h *placement.Hints, r *executor.Run) {
 // watchIdle takes away the VF of a guest that has not used it for longer than a plug may take (its driver is gone), so that
 // others can have it.
 func (c *Core) watchIdle(now time.Time) {
-	for i := range c.snap.VMs {
-		vm := &c.snap.VMs[i]
-		for j := range vm.NICs {
-			c.watchNIC(now, vm, &vm.NICs[j])
-		}
+	for vm, nic := range c.snap.NICs() {
+		c.watchNIC(now, vm, nic)
 	}
 }
 

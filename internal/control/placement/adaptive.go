@@ -221,13 +221,8 @@ func (p *adaptive) trade(now time.Time, s *style) (broke bool) {
 
 // write ranks by real holding and by the leading style's order, and fills in the Reasons.
 func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
-	if len(p.order) != len(p.vms) {
-		p.order = p.order[:0]
-		for i := range p.vms {
-			p.order = append(p.order, ranked{i: i})
-		}
-	}
-	for n := range p.order { // starts from the last order: a nearly sorted list sorts fast
+	p.order = p.order.again(len(p.vms))
+	for n := range p.order {
 		e := &p.order[n]
 		b := &p.vms[e.i].Bids[real]
 		e.key, e.front, e.priority, e.holds = b.order, b.Held, p.cands[e.i].Priority, p.cands[e.i].Holds

@@ -77,7 +77,7 @@ var makers = map[string]maker{
 	"activity": {make: newActivity, rounds: true, packets: true},
 	"adaptive": {make: newAdaptive, params: adaptiveParams, packets: true},
 	"rentbuy":  {make: newRentBuy, packets: true},
-	"vnraf":    {make: newVNRAF, params: vnrafParameters, rounds: true, interval: 10 * time.Second, spares: true},
+	"vnraf":    {make: newVNRAF, params: vnrafParameters, rounds: true, interval: vnrafPeriod, spares: true},
 	"none":     {make: newNone, spares: true},
 	"random":   {make: newRandom, params: randomParams},
 }

@@ -126,13 +126,12 @@ func withinPorts(vm *model.VM, nics []model.Reason, has []bool) {
 // foremost orders the Reasons of a VM's NICs: those with a VF first, then those that compete for one, then by score.
 func foremost(a, b *model.Reason) int {
 	competes := func(r *model.Reason) bool { return r.Policy != "" || r.Code == model.CodePinned }
-	switch {
-	case a.Hold != b.Hold:
-		return trueFirst(a.Hold, b.Hold)
-	case competes(a) != competes(b):
-		return trueFirst(competes(a), competes(b))
-	}
-	return cmp.Or(trueFirst(a.Code == model.CodePinned, b.Code == model.CodePinned), cmp.Compare(b.Score, a.Score))
+	return cmp.Or(
+		trueFirst(a.Hold, b.Hold),
+		trueFirst(competes(a), competes(b)),
+		trueFirst(a.Code == model.CodePinned, b.Code == model.CodePinned),
+		cmp.Compare(b.Score, a.Score),
+	)
 }
 
 func (d *Decider) policy(network string) Policy {

@@ -30,11 +30,14 @@ type vnraf struct {
 
 // vnrafParams are the paper's parameters, with its values where it gives any.
 type vnrafParams struct {
-	period    time.Duration // "every 10 s"
+	period    time.Duration // vnrafPeriod, unless the rules set another
 	eps       float64       // "0.7"
 	threshold float64       // "according to the environment": between the 70 and 60 of Table 3's VM3 and VM8
 	cores     float64       // 0: the VM's own
 }
+
+// vnrafPeriod is the paper's scheduling period: "every 10 s".
+const vnrafPeriod = 10 * time.Second
 
 type vnrafMem struct {
 	Samples, Busy int     // in this period, and those of them with any traffic
@@ -85,7 +88,7 @@ func newVNRAF(r model.Rules) Policy {
 	get := func(name string) float64 { return vnrafParameters.of(r, name) }
 	p := vnrafParams{period: r.Interval, eps: get("eps"), threshold: get("io_threshold"), cores: get("host_cores")}
 	if r.Interval <= 0 {
-		p.period = 10 * time.Second
+		p.period = vnrafPeriod
 	}
 	const mbit = 1e6
 	return &vnraf{params: p, Tiers: &tiers{

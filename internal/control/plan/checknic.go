@@ -104,12 +104,9 @@ func (c *Checker) owner(mac model.MAC) (*model.VM, *model.NIC) {
 	if mac.IsZero() {
 		return nil, nil
 	}
-	for i := range c.snap.VMs {
-		vm := &c.snap.VMs[i]
-		for j := range vm.NICs {
-			if vm.NICs[j].MAC == mac {
-				return vm, &vm.NICs[j]
-			}
+	for vm, n := range c.snap.NICs() {
+		if n.MAC == mac {
+			return vm, n
 		}
 	}
 	return nil, nil

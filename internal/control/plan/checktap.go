@@ -58,12 +58,9 @@ type address struct {
 // strays finds routes that still send the frames of a VM that is gone to a VF: when it starts again it is on virtio. Routes of
 // VMs that were never seen may be somebody else's.
 func (c *Checker) strays() {
-	for i := range c.snap.VMs {
-		for j := range c.snap.VMs[i].NICs {
-			n := &c.snap.VMs[i].NICs[j]
-			if n.VF != model.NoVF && n.VFOwner == model.OwnerSluice || n.Route != "" && n.Route != n.Tap {
-				c.routed[address{n.Network, n.MAC}] = c.snap.Time
-			}
+	for _, n := range c.snap.NICs() {
+		if n.VF != model.NoVF && n.VFOwner == model.OwnerSluice || n.Route != "" && n.Route != n.Tap {
+			c.routed[address{n.Network, n.MAC}] = c.snap.Time
 		}
 	}
 	for _, p := range c.snap.Routes {
