@@ -72,7 +72,7 @@ func TestOrder(t *testing.T) {
 func TestSharedMAC(t *testing.T) {
 	p := vpftest.PF("a", "vpf0", 1)
 	p.VFs[0].Grant = &model.VFGrant{Owner: "pod", MAC: model.MAC{2, 0, 0, 0, 0, 1}}
-	for carrier, want := range map[model.Tri]int{model.No: 0, model.Yes: 0} {
+	for _, carrier := range []model.Tri{model.No, model.Yes} {
 		w := World{VMs: []VM{
 			{VM: model.VM{ID: "a", Name: "a", NICs: []model.NIC{
 				{Alias: p.PFAlias(), MAC: p.MAC, Tap: "tap0", Network: "br0", VirtualPF: "vpf0", Carrier: model.Yes},
@@ -84,7 +84,7 @@ func TestSharedMAC(t *testing.T) {
 			w.Ports = append(w.Ports, model.SwitchPortState{SwitchPort: Wanted(&p, i-1, tap), Detached: model.No})
 		}
 		out := NewCore().Tick(time.Unix(1000, 0), testState(t, p), &w)
-		if f := out.Virtual[0].Functions[1]; len(out.Actions) != want || len(f.Problems) != 1 ||
+		if f := out.Virtual[0].Functions[1]; len(out.Actions) > 0 || len(f.Problems) != 1 ||
 			!strings.Contains(f.Problems[0].Text, "net0 of VM b") {
 			t.Errorf("carrier %s: %v, %+v", carrier, out.Actions, f)
 		}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sluice/internal/channel"
 	"sluice/internal/control/vpf/vpftest"
@@ -14,13 +13,6 @@ import (
 
 // A change of the host's settings of a VF in use never gives the guest more than it asked for, nor more than host policy's limit.
 func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
-	vlans := func(text string) model.VLANs {
-		v, err := model.ParseVLANs(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
 	yes, no := true, false
 	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	limit := func(n uint64) model.PortPolicy { return model.PortPolicy{SLA: model.SLA{Limit: bits(n)}} }
@@ -124,7 +116,7 @@ func TestHostSettingKeepsWhatWasAskedFor(t *testing.T) {
 			v.Grant = &grant
 			have := Follow(&v, c.then, 0, &c.policy)
 			have.SLA.Source = ""
-			if diff := cmp.Diff(c.want, have, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(c.want, have, samePolicy); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -183,7 +175,7 @@ func TestHostSettingNamed(t *testing.T) {
 		want, have := grant.Port, s.Find("a", "vpf0").VFs[0].Grant.Port
 		change(&want)
 		want.SLA.Source, have.SLA.Source = "", ""
-		if diff := cmp.Diff(want, have, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(want, have, samePolicy); diff != "" {
 			t.Errorf("named %b: %s", named, diff)
 		}
 	}
