@@ -307,7 +307,8 @@ sluice.yaml:5:7: api.listen lets every host that reaches :9178 read VM names and
 		t.Error(diff)
 	}
 	hasty := parseText(t, "pfs: [{name: a, vfs: all}]\npolicy: activity\ninterval: 5s\n").Warnings()
-	if len(hasty) != 1 || !strings.Contains(hasty[0], "counted fewer than three times in an interval of 5s") {
+	if len(hasty) != 1 || !strings.Contains(hasty[0],
+		"guest_agent.every of 5s, VF holders are counted fewer than three times in an interval of 5s, so activity may") {
 		t.Errorf("an interval as short as the agent's: %q", hasty)
 	}
 	all := parseText(t, "pfs:\n  - name: eth0\n  - {name: eth1, vfs: all}\n").Warnings()

@@ -81,16 +81,24 @@ func TestTiersFitEachLink(t *testing.T) {
 				w.hints.NICs[model.NICID{VM: moving.ID, NIC: moving.NICs[0].Alias}] = Hint{VF: moving.NICs[0].VF, Code: model.CodeMoving}
 			}
 			rates := w.decide()
-			sums := map[string]uint64{}
-			for vf, rate := range rates {
-				if rate == 0 {
-					t.Fatalf("tick %d: %s is held and has no tier", tick, vf)
+			for i := range w.PFs {
+				pf, n := w.PFs[i].Name, float64(len(w.PFs[i].VFs))
+				step := min(params["delta_mbit"], (float64(speeds[pf])/1e6-n*params["vf0_mbit"])/(n*(n-1)/2))
+				sum, sizes, held := uint64(0), map[uint64]bool{}, 0
+				for vf, rate := range rates {
+					if vf.PF != pf {
+						continue
+					}
+					if rate == 0 {
+						t.Fatalf("tick %d: %s is held and has no tier", tick, vf)
+					}
+					sum, held, sizes[rate] = sum+rate, held+1, true
 				}
-				sums[vf.PF] += rate
-			}
-			for pf, sum := range sums {
 				if sum > speeds[pf] {
 					t.Fatalf("tick %d: the tiers of %s add up to %d Mbit/s", tick, pf, sum/1e6)
+				}
+				if step >= 1 && len(sizes) < held {
+					t.Fatalf("tick %d: %d tiers of %s have %d sizes, though a step of %g Mbit/s fits", tick, held, pf, len(sizes), step)
 				}
 			}
 			if tick > 6 && !maps.Equal(rates, last) {
