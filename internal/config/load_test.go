@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -480,20 +481,9 @@ func TestSocket(t *testing.T) {
 		"a relative path":        {file: "api: {socket: a.sock}\n", want: usual},
 		"no text":                {file: "api: {socket: [1]}\n", want: usual},
 	} {
-		dir := t.TempDir()
-		for path, text := range map[string]string{"sluice.yaml": c.file, "conf.d/10-x.yaml": c.fragment} {
-			path = filepath.Join(dir, path)
-			if text == "" {
-				continue
-			}
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := Socket(filepath.Join(dir, "sluice.yaml")); got != c.want {
+		files := map[string]string{"sluice.yaml": c.file, "conf.d/10-x.yaml": c.fragment}
+		maps.DeleteFunc(files, func(_, text string) bool { return text == "" })
+		if got := Socket(write(t, files)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

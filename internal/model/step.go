@@ -87,8 +87,7 @@ func (s Subject) Key() string {
 	return "pf " + s.PF
 }
 
-// VFStep is the payload of Steps that set up a virtual function: bind-vfio, set-vf,
-// set-mac and clear-vf.
+// VFStep is the payload of Steps that set up a virtual function: bind-vfio, set-vf, set-mac and clear-vf.
 type VFStep struct {
 	ID        VFID       `json:"id"`
 	Address   PCIAddress `json:"pci_address"`
@@ -116,8 +115,7 @@ type PathStep struct {
 // Port returns the port of the switch through which frames for the VF leave.
 func (p *PathStep) Port() string { return cmp.Or(p.Uplink, p.PF) }
 
-// DeviceStep is the payload of Steps that hot-plug: check-virtio, attach, wait-guest,
-// detach, wait-gone and follow-guest.
+// DeviceStep is the payload of Steps that hot-plug: check-virtio, attach, wait-guest, detach, wait-gone and follow-guest.
 type DeviceStep struct {
 	NIC      string     `json:"nic"` // the virtio NIC that the VF is paired with
 	MAC      MAC        `json:"mac"`
