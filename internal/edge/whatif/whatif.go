@@ -141,11 +141,14 @@ func describe(g *scenario.Group, past *history.Past, network string) {
 	rule := past.Rules.For(vm.ID, vm.Name)
 	g.NUMA, g.VCPUs = vm.NUMANode, max(1, vm.VCPUs)
 	g.Pin, g.Forbid, g.Weight, g.Priority, g.Class, g.Latency = rule.Pin, rule.Forbid, rule.Weight, rule.Priority, rule.Class, rule.Sensitivity
-	if nic := pair(vm, past.Snapshot); nic != nil {
-		g.Network = nic.Network
-		g.NoTeaming = nic.Failover == model.FailoverNone || nic.VFOwner == model.OwnerForeign
-		g.NoPort = nic.VF == model.NoVF && nic.FreePort == model.No
+	nic := pair(vm, past.Snapshot)
+	if nic == nil {
+		g.NoTeaming = true // so that it gets no VF
+		return
 	}
+	g.Network = nic.Network
+	g.NoTeaming = nic.Failover == model.FailoverNone || nic.VFOwner == model.OwnerForeign
+	g.NoPort = nic.VF == model.NoVF && nic.FreePort == model.No
 }
 
 // pair returns the NIC that has a VF, or the first that may have one.

@@ -133,6 +133,27 @@ func TestTheHostCounts(t *testing.T) {
 	}
 }
 
+// A VM that can have no VF on the real host gets none here either, but its load still counts.
+func TestVMsWithoutANICForAVF(t *testing.T) {
+	for name, change := range map[string]func(*model.NIC){
+		"on a network without a managed PF": func(n *model.NIC) { n.Network = "br9" },
+		"a function of a virtual PF":        func(n *model.NIC) { n.VirtualPF = "vpf0" },
+	} {
+		p := hour()
+		change(&p.Snapshot.VMs[1].NICs[0])
+		for policy, r := range compute(t, p) {
+			if r.Gross > 0.51 || policy == "adaptive" && r.Gross < 0.49 { // a moves half of everything
+				t.Errorf("b is %s: %+v", name, r)
+			}
+		}
+	}
+	p := hour()
+	p.Snapshot.VMs[1].NICs = nil
+	if r := compute(t, p)["adaptive"]; math.Abs(r.Gross-0.5) > 0.01 {
+		t.Errorf("b has no NIC: %+v", r)
+	}
+}
+
 // An unknown load is left out, not invented.
 func TestUnknownLoads(t *testing.T) {
 	p := hour()
