@@ -25,6 +25,9 @@ type VirtualPFs interface {
 }
 
 func (h *handler) virtualPFs(w http.ResponseWriter, r *http.Request) {
+	if h.await(w, r) == nil {
+		return
+	}
 	out := []api.VirtualPF{}
 	if h.opts.VirtualPFs != nil { // a host without virtual PFs is not an error for a query
 		list, err := h.opts.VirtualPFs.List(r.Context())

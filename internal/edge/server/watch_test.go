@@ -37,7 +37,7 @@ func TestWaitForTheNextRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := edgetest.NewBackend(withRevision(7))
 		h := server.NewHandler(options(b))
-		for _, path := range []string{"status", "vms", "vfs", "plan", "fsck", "doctor", "overrides", "explain/db"} {
+		for _, path := range []string{"status", "vms", "vfs", "bandwidth", "sla", "vpf", "plan", "fsck", "doctor", "overrides", "explain/db"} {
 			b.Show(withRevision(7))
 			answer := get(h, "/v1/"+path+"?after=7&wait=20s")
 			time.Sleep(10 * time.Second)
