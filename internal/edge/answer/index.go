@@ -18,7 +18,7 @@ type Index struct {
 
 // NewIndex accepts nil, and a View from before the first observation or decision.
 func NewIndex(v *model.View) *Index {
-	x := &Index{View: v, reasons: map[model.VMID]*model.Reason{}, active: map[model.VMID]*model.MoveStatus{}, nets: map[string]bool{}}
+	x := &Index{View: v, reasons: map[model.VMID]*model.Reason{}, active: map[model.VMID]*model.MoveStatus{}}
 	if v == nil {
 		x.View = &model.View{}
 	}
@@ -35,12 +35,37 @@ func NewIndex(v *model.View) *Index {
 	for i := range x.Active {
 		x.active[x.Active[i].Move.VM] = &x.Active[i]
 	}
-	for i := range x.Snapshot.PFs {
-		if pf := &x.Snapshot.PFs[i]; pf.Managed {
-			x.nets[pf.Network] = true
+	x.nets = Networks(x.Snapshot)
+	return x
+}
+
+// Networks returns the networks of the managed PFs.
+func Networks(s *model.Snapshot) map[string]bool {
+	nets := map[string]bool{}
+	for i := range s.PFs {
+		if pf := &s.PFs[i]; pf.Managed {
+			nets[pf.Network] = true
 		}
 	}
-	return x
+	return nets
+}
+
+// MayHaveVF reports whether a NIC has a VF, or may have one: it is on one of these networks and not a function of a virtual PF.
+func MayHaveVF(n *model.NIC, nets map[string]bool) bool {
+	return n.VF != model.NoVF || n.VirtualPF == "" && nets[n.Network]
+}
+
+// Pair returns the NIC that has a VF, else the first that may have one on these networks, else nil.
+func Pair(vm *model.VM, nets map[string]bool) *model.NIC {
+	if nic := vm.Held(); nic != nil {
+		return nic
+	}
+	for i := range vm.NICs {
+		if MayHaveVF(&vm.NICs[i], nets) {
+			return &vm.NICs[i]
+		}
+	}
+	return nil
 }
 
 // Observed reports whether the host has been observed.
@@ -54,21 +79,15 @@ func (x *Index) Reason(id model.VMID) model.Reason {
 	return model.Reason{VM: id}
 }
 
-// pair returns the relevant NIC: the one that the VM's reason is about, else one with a VF, else the first that could have
-// one.
+// pair returns the relevant NIC: the one that the VM's reason is about, else that of Pair, else the first.
 func (x *Index) pair(vm *model.VM) *model.NIC {
 	if r := x.reasons[vm.ID]; r != nil && r.NIC != "" {
 		if nic := vm.FindNIC(r.NIC); nic != nil {
 			return nic
 		}
 	}
-	if nic := vm.Held(); nic != nil {
+	if nic := Pair(vm, x.nets); nic != nil {
 		return nic
-	}
-	for i := range vm.NICs {
-		if x.nets[vm.NICs[i].Network] && vm.NICs[i].VirtualPF == "" {
-			return &vm.NICs[i]
-		}
 	}
 	if len(vm.NICs) > 0 {
 		return &vm.NICs[0]

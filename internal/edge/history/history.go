@@ -89,12 +89,7 @@ func (m *Memory) closeStep(t time.Time) {
 
 // noteLoads records what the VMs move.
 func (m *Memory) noteLoads(s *model.Snapshot) {
-	nets := map[string]bool{}
-	for i := range s.PFs {
-		if s.PFs[i].Managed {
-			nets[s.PFs[i].Network] = true
-		}
-	}
+	nets := answer.Networks(s)
 	m.vms.next = 0
 	for i := range s.VMs {
 		vm := &s.VMs[i]
@@ -111,11 +106,10 @@ func (m *Memory) noteLoads(s *model.Snapshot) {
 
 // loadOf returns what a VM moves on the NICs that may have a VF, or on all if none may: NaN if unknown.
 func loadOf(vm *model.VM, nets map[string]bool) (virtio, vf, bytes float64) {
-	may := func(n *model.NIC) bool { return n.VF != model.NoVF || n.VirtualPF == "" && nets[n.Network] }
-	all := !slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return may(&n) })
+	all := !slices.ContainsFunc(vm.NICs, func(n model.NIC) bool { return answer.MayHaveVF(&n, nets) })
 	for i := range vm.NICs {
 		n := &vm.NICs[i]
-		if !all && !may(n) {
+		if !all && !answer.MayHaveVF(n, nets) {
 			continue
 		}
 		pps, b := onPath(&n.Virtio)

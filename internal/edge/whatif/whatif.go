@@ -15,6 +15,7 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/control/placement"
+	"sluice/internal/edge/answer"
 	"sluice/internal/edge/history"
 	"sluice/internal/model"
 	"sluice/internal/research/scenario"
@@ -79,8 +80,10 @@ func scenarioOf(past *history.Past) (*scenario.Scenario, error) {
 	if len(s.PFs) == 0 {
 		return nil, errors.New("no PF is listed in sluice.yaml, so there are no VFs to share out")
 	}
+	nets := answer.Networks(past.Snapshot)
 	for i := range s.VMs {
-		describe(&s.VMs[i], past, s.PFs[0].Network)
+		s.VMs[i].Network = s.PFs[0].Network
+		describe(&s.VMs[i], past, nets)
 	}
 	if len(s.VMs) > manyVMs {
 		s.Sample = coarse
@@ -131,9 +134,8 @@ func csv(w *bytes.Buffer, h *api.History) {
 	}
 }
 
-// describe gives a VM of the scenario the properties of the real VM.
-func describe(g *scenario.Group, past *history.Past, network string) {
-	g.Network = network
+// describe gives a VM of the scenario the properties of the real VM, if it still exists. nets are those of the managed PFs.
+func describe(g *scenario.Group, past *history.Past, nets map[string]bool) {
 	vm := past.Snapshot.FindVM(model.VMID(strings.TrimPrefix(g.Name, prefix)))
 	if vm == nil {
 		return
@@ -141,7 +143,7 @@ func describe(g *scenario.Group, past *history.Past, network string) {
 	rule := past.Rules.For(vm.ID, vm.Name)
 	g.NUMA, g.VCPUs = vm.NUMANode, max(1, vm.VCPUs)
 	g.Pin, g.Forbid, g.Weight, g.Priority, g.Class, g.Latency = rule.Pin, rule.Forbid, rule.Weight, rule.Priority, rule.Class, rule.Sensitivity
-	nic := pair(vm, past.Snapshot)
+	nic := answer.Pair(vm, nets)
 	if nic == nil {
 		g.NoTeaming = true // so that it gets no VF
 		return
@@ -149,18 +151,4 @@ func describe(g *scenario.Group, past *history.Past, network string) {
 	g.Network = nic.Network
 	g.NoTeaming = nic.Failover == model.FailoverNone || nic.VFOwner == model.OwnerForeign
 	g.NoPort = nic.VF == model.NoVF && nic.FreePort == model.No
-}
-
-// pair returns the NIC that has a VF, or the first that may have one.
-func pair(vm *model.VM, s *model.Snapshot) *model.NIC {
-	if nic := vm.Held(); nic != nil {
-		return nic
-	}
-	for i := range vm.NICs {
-		n := &vm.NICs[i]
-		if n.VirtualPF == "" && slices.ContainsFunc(s.PFs, func(pf model.PF) bool { return pf.Managed && pf.Network == n.Network }) {
-			return n
-		}
-	}
-	return nil
 }
