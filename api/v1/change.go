@@ -10,8 +10,8 @@ const (
 	VerbPin     Verb = "pin"     // always give this VM a VF, until unpin
 	VerbRelease Verb = "release" // give this VM no VF, until unpin
 	VerbUnpin   Verb = "unpin"   // let the policy decide again after pin or release
-	VerbDrain   Verb = "drain"   // give up all VFs
-	VerbUndrain Verb = "undrain" // hand out VFs again
+	VerbDrain   Verb = "drain"   // take all VFs back, and assign none
+	VerbUndrain Verb = "undrain" // assign VFs again
 	VerbRepair  Verb = "repair"  // repair what fsck found
 	VerbReload  Verb = "reload"  // read the configuration again
 

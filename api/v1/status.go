@@ -10,7 +10,7 @@ type Status struct {
 	Policy   string    `json:"policy"`
 	Interval float64   `json:"interval_seconds"` // between two rounds of a policy that works in rounds
 	Rounds   bool      `json:"rounds"`           // the policy decides once per interval, not at every sample
-	Drain    bool      `json:"drain"`            // all VFs are being given up
+	Drain    bool      `json:"drain"`            // all VFs are being taken back
 	Drained  *Override `json:"drained,omitempty"`
 	// Overrides counts what users requested at run time: GET /v1/overrides lists them.
 	Overrides int          `json:"overrides"`

@@ -104,8 +104,8 @@ var reasons = []reason{
 	}},
 	{code: CodeMoving, words: words{"a move is under way", "a move is under way", "being moved"}},
 	{code: CodeDrain, words: words{
-		"all VFs are being given up (sluice drain)",
-		"all VFs are being given up", "all VFs are given up",
+		"all VFs are being taken back (sluice drain)",
+		"all VFs are being taken back", "all VFs are taken back",
 	}},
 	{code: CodeRepair, words: words{"something is wrong and being repaired", "repair", "being repaired"}},
 }

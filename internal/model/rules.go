@@ -8,7 +8,7 @@ type Rules struct {
 	Interval time.Duration `json:"interval"` // time between rounds, for policies that work in rounds
 	VMs      []VMRule      `json:"vms"`      // first match wins, field by field
 	Classes  []Class       `json:"classes,omitempty"`
-	Drain    bool          `json:"drain"` // give up all VFs
+	Drain    bool          `json:"drain"` // take all VFs back
 	Params   Params        `json:"params,omitzero"`
 	// KeepSLAs means that SLAs are enforced, so that no NIC is given a VF that would break one.
 	KeepSLAs    bool   `json:"keep_slas,omitempty"`

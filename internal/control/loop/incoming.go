@@ -18,7 +18,7 @@ func (c *Core) Incoming(vm model.Subject, nics []model.NIC, kept map[model.VFID]
 	case c.opts.Mode != model.ModeEnforce:
 		return nil, errors.New("sluiced is in observe mode here and gives no VFs")
 	case c.rules.Drain:
-		return nil, errors.New("all VFs are being given up here (`sluice drain`)")
+		return nil, errors.New("all VFs are being taken back here (`sluice drain`)")
 	case c.snap == nil || c.target == nil:
 		return nil, errors.New("sluiced has not observed this host yet")
 	}

@@ -60,18 +60,18 @@ func announce(o *model.Override) string {
 	case model.OverrideRelease:
 		return o.VMName + " gives its VF up and gets none until " + ending(o, "`sluice unpin`")
 	}
-	return "all VFs are being given up, and none is handed out until " + ending(o, "`sluice drain --undo`")
+	return "all VFs are being taken back, and none is assigned until " + ending(o, "`sluice drain --undo`")
 }
 
 // takeBack withdraws an override.
 func (b *Backend) takeBack(ctx context.Context, c server.Command) (api.Result, error) {
 	there := slices.ContainsFunc(b.overrides.List(), func(o model.Override) bool { return concerns(&o, c) })
-	text := "VFs are handed out again"
+	text := "VFs are assigned again"
 	switch {
 	case c.Verb == api.VerbUnpin && !there:
 		return api.Result{Text: c.VMName + " was neither pinned nor released: there is nothing to undo"}, nil
 	case !there:
-		return api.Result{Text: "VFs were not being given up: there is nothing to undo"}, nil
+		return api.Result{Text: "VFs were not being taken back: there is nothing to undo"}, nil
 	case c.Verb == api.VerbUnpin:
 		text = "the policy decides about " + c.VMName + " again"
 	}

@@ -32,7 +32,7 @@ var (
 	buildInfo     = gauge("build_info", "Always 1; the label carries the version.", "version")
 	currentMode   = gauge("mode", "1 for the mode Sluice is in, 0 for the other.", "mode")
 	policyInfo    = gauge("policy_info", "Always 1; the label names the placement policy.", "policy")
-	draining      = gauge("draining", "1 while all VFs are being given up on command.")
+	draining      = gauge("draining", "1 while a drain lasts: all VFs are being taken back, and none is assigned.")
 	degraded      = gauge("degraded", "1 while the last observation of the host or the last reload failed.")
 	startTime     = gauge("start_time_seconds", "When the daemon started, as Unix time.")
 	snapshotTime  = gauge("snapshot_timestamp_seconds", "When the host was last observed, as Unix time.")

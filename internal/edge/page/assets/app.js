@@ -37,10 +37,10 @@ function connection() {
 }
 
 function mode(element, status) {
-  const drained = status.drain ? ' · drained' : '';
+  const draining = status.drain ? ' · draining' : '';
   element.dataset.mode = status.mode;
   element.title = status.mode === 'enforce' ? 'Sluice moves VFs' : 'Sluice changes nothing; it only shows what it would do';
-  fill(element, h('b', null, status.mode), h('span', null, `${status.policy}${drained}`));
+  fill(element, h('b', null, status.mode), h('span', null, `${status.policy}${draining}`));
 }
 
 themes();
