@@ -167,7 +167,7 @@ func (p *preparing) define(ctx context.Context, list []api.Prepared) {
 	}
 }
 
-// agreed asks the user for confirmation.
+// confirmed asks the user for confirmation.
 func (p *preparing) confirmed(changes int) bool {
 	fmt.Fprintf(p.std.Out, "Change %s in libvirt? [y/N] ", model.Plural(changes, "definition"))
 	answer, _ := bufio.NewReader(p.std.In).ReadString('\n') // no answer means no

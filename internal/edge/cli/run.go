@@ -27,8 +27,9 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Becomes the daemon: the program sluiced, installed beside this one or found in PATH. It
 observes the VMs of this host, decides at every sample which of them should hold a VF, and
 moves VFs if sluice.yaml has mode: enforce. It logs to standard error and tells systemd
-when it is ready. SIGHUP makes it read the configuration again. SIGTERM makes it finish
-the steps under way and leave every VF where it is; the next start continues from there.`,
+when it is ready. SIGHUP makes it read the configuration again. SIGTERM makes it finish or
+undo the moves under way, for ten seconds at most, and stop. All other VFs stay where they
+are, and the next start finishes or undoes what is left.`,
 		Example: "sluice run\nsluice run --config ./sluice.yaml --mode observe",
 		Args:    noArgs,
 	}
