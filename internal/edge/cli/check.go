@@ -41,7 +41,6 @@ func (a *app) configCheckCommand() *cobra.Command {
 daemon would, and prints every mistake with its line and remedy. Only the daemon and
 sluice doctor check whether the PFs exist.`,
 		Example: "sluice config check\nsluice config check ./sluice.yaml -o json",
-		Args:    cobra.MaximumNArgs(1),
 	}
 	o := outputFlag(c)
 	path := c.Flags().String("config", DefaultConfig, "`file` to check, as sluice run takes it; the same as FILE")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -202,14 +203,10 @@ func printTimes(w io.Writer, times []api.Timing) {
 	}
 	var rows [][]string
 	for _, t := range times {
-		text := timingText[t.Name]
-		if text == "" {
-			text = t.Name
-		}
-		rows = append(rows, []string{precise(t.Median), precise(t.Worst), fmt.Sprint(t.Count), text})
+		rows = append(rows, []string{precise(t.Median), precise(t.Worst), fmt.Sprint(t.Count), cmp.Or(timingText[t.Name], t.Name)})
 	}
 	fmt.Fprintln(w)
-	table(w, "MEDIAN\tWORST\tTIMES\tWHAT", rows)
+	table(w, "MEDIAN WORST TIMES WHAT", rows)
 	fmt.Fprintln(w)
 }
 

@@ -137,7 +137,7 @@ func reasons(s *model.Snapshot) []model.Reason {
 		{Code: model.CodeReleased, Detail: "`sluice unpin` gives it back to the policy"},
 		{Code: model.CodeBackoff, Until: Now.Add(time.Minute), Detail: "attach failed 4 times: no free PCIe root port"},
 		{Code: model.CodePinned, Hold: true},
-		{Code: model.CodeVeto, Detail: "no failover: add <teaming type='persistent'/> to its interface and start it anew"},
+		{Code: model.CodeVeto, Detail: "no failover: add <teaming type='persistent'/> to its interface, then stop and start it"},
 		{Code: model.CodeBlind, Detail: "one sample so far"},
 		{Code: model.CodeForeign, Hold: true},
 		{Code: model.CodeRank, Hold: true, Policy: "activity", Score: 500000, Rank: 1, Slots: 2, Other: ID(8), OtherNm: "web-10", Price: 110000},

@@ -28,22 +28,15 @@ func TestManualIsUpToDate(t *testing.T) {
 func markdown() (string, error) {
 	var b bytes.Buffer
 	link := func(name string) string { return "#" + strings.ReplaceAll(strings.TrimSuffix(name, ".md"), "_", "-") }
-	var visit func(c *cobra.Command) error
-	visit = func(c *cobra.Command) error {
+	for _, c := range all(root()) {
+		if strings.HasPrefix(c.CommandPath(), "sluice completion") {
+			continue
+		}
 		if err := doc.GenMarkdownCustom(c, &b, link); err != nil {
-			return err
+			return "", err
 		}
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() && sub.Name() != "completion" {
-				if err := visit(sub); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
 	}
-	err := visit(root())
-	return b.String(), err
+	return b.String(), nil
 }
 
 // Every command has a page with all of its flags, and sluice.yaml one with all of its keys.

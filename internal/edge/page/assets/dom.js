@@ -89,7 +89,7 @@ export const vmLink = (vm) => h('a', { href: vmPath(vm.uuid), data: { key: `vm $
 // names that somebody chose.
 const safe = /^(sudo )?(sluice|virsh|systemctl|journalctl|ip|modprobe|apt-get|apt|lspci|dmesg)( [\w./:=@%+,-]+)+$/;
 
-// quoted is a name as a word of a command; a name that is not one goes by its UUID.
+// word names a VM in a command: by its UUID if a shell would not take the name as one word.
 export const word = (vm) => (/^[\w.][\w.-]*$/.test(vm.domain) ? vm.domain : vm.uuid);
 
 export function command(words) {
@@ -145,8 +145,8 @@ let touched = false;
 addEventListener('pointerover', (e) => { touched = e.pointerType === 'touch'; }, true);
 export const busy = (node) => node.matches(':active') || Boolean(node.querySelector(':focus-visible')) || (!touched && node.matches(':hover'));
 
-// hold draws an element anew, unless somebody is busy in it: then that waits until they leave, and note says so. What is
-// returned draws at once.
+// hold redraws an element when there is news, unless somebody is busy in it: then it waits until they leave, and note says so.
+// now redraws at once.
 export function hold(node, note, draw) {
   const now = () => { note.hidden = true; draw(); };
   const left = () => setTimeout(() => { if (!note.hidden && !busy(node)) now(); });

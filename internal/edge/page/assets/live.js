@@ -1,11 +1,11 @@
-// Answers of the API, kept up to date while somebody looks at what is made of them.
+// Answers of the API, kept up to date while the elements made from them are in sight.
 
 import { at } from './dom.js';
 
 const slowest = 20; // one update costs at most a twentieth of the time until the next
 const retry = 2000; // milliseconds until an answer that failed is asked for again
 
-// Refusal is an answer of the daemon that is no picture: what is wrong, and what to do about it.
+// Refusal is an error that the daemon answers with, and its remedy.
 class Refusal extends Error {
   constructor(status, body) {
     super(body.error ?? `the daemon answered with status ${status}`);

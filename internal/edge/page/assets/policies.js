@@ -15,7 +15,7 @@ function row(p, current) {
 
 function state(w) {
   if (w.error) return `${w.error}${w.remedy ? `: ${w.remedy}` : ''}`;
-  if (w.running) return 'Being computed beside the daemon, at low priority …';
+  if (w.running) return 'Being computed in another process, at low priority …';
   if (!w.policies?.length) return 'Nothing has been computed yet.';
   return `Loads from ${shortClock(moment(w.from))} to ${shortClock(moment(w.to))} (${seconds((moment(w.to) - moment(w.from)) / 1e3)}), computed at ${shortClock(moment(w.computed))}.`;
 }

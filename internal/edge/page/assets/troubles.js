@@ -1,4 +1,4 @@
-// What stands in the way, what is wrongly set, and what to do about each.
+// Errors, problems and findings, each with its remedy.
 
 import { h, fill, name, prose, section } from './dom.js';
 import { watch } from './live.js';
@@ -27,7 +27,7 @@ function gather(status, doctor, fsck) {
   return grouped(list).sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
 }
 
-// grouped puts together what is said in the same words of several VMs.
+// grouped joins entries that differ only in their subject.
 function grouped(list) {
   const groups = new Map();
   for (const t of list) {
