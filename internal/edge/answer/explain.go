@@ -181,6 +181,12 @@ func otherChanges(name string, r model.Reason, rounds bool) []string {
 		return []string{"the end of the current move"}
 	case model.CodeDrain:
 		return []string{"`sluice drain --undo`"}
+	case model.CodeSLA:
+		if !r.Until.IsZero() { // its guest did not keep its limit on a VF
+			return []string{"time: it may have a VF again " + when(r.Until)}
+		}
+		path := map[bool]string{true: "virtio", false: "a VF"}[r.Hold]
+		return []string{fmt.Sprintf("an SLA that can be kept on %s: `sluice sla show %s` lists the present one", path, name)}
 	case model.CodeBudget:
 		return []string{map[bool]string{true: "the next round", false: "time: a later sample may have room for a move"}[rounds] + until(r.Until)}
 	case model.CodeNotRunning:

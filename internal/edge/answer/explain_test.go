@@ -88,18 +88,28 @@ func TestExplainNamesNoRoundWithoutRounds(t *testing.T) {
 	}
 }
 
-// Every code has a text about what would change it.
+// Every code of a verdict has a text about what would change it.
 func TestEveryReasonSaysWhatWouldChangeIt(t *testing.T) {
 	v := edgetest.View()
-	for _, code := range []model.Code{
-		model.CodeEnough, model.CodePinned, model.CodeForbidden, model.CodeRank, model.CodeOutranked, model.CodeTurn,
-		model.CodeWaiting, model.CodeKept, model.CodeBlind, model.CodeVeto, model.CodeForeign, model.CodeNoVF, model.CodeBackoff,
-		model.CodeMoving, model.CodeDrain, model.CodeBudget, model.CodeNotRunning, model.CodeReleased,
-	} {
+	for _, code := range model.Codes() {
+		if code == model.CodeRepair { // of a move, not of a verdict
+			continue
+		}
 		v.Target.Reasons[3] = model.Reason{VM: edgetest.ID(4), Code: code}
 		e, err := answer.Explain(v, "legacy")
 		if err != nil || len(e.Changes) == 0 || e.Changes[0] == "" {
 			t.Errorf("%s: %q, %v", code, e.Changes, err)
+		}
+	}
+	for want, r := range map[string]model.Reason{
+		"an SLA that can be kept on a VF: `sluice sla show legacy`":   {Code: model.CodeSLA},
+		"an SLA that can be kept on virtio: `sluice sla show legacy`": {Code: model.CodeSLA, Hold: true},
+		"time: it may have a VF again at 12:01:00":                    {Code: model.CodeSLA, Until: edgetest.Now.Add(time.Minute)},
+	} {
+		r.VM = edgetest.ID(4)
+		v.Target.Reasons[3] = r
+		if e, err := answer.Explain(v, "legacy"); err != nil || len(e.Changes) == 0 || !strings.HasPrefix(e.Changes[0], want) {
+			t.Errorf("want %q, have %q, %v", want, e.Changes, err)
 		}
 	}
 }
