@@ -33,7 +33,7 @@ func (h *handler) change(verb api.Verb) http.HandlerFunc {
 		case errors.Is(err, errNotObserved):
 			notObserved(w)
 		case err != nil:
-			writeError(w, statusOf(err, http.StatusBadRequest), err)
+			writeError(w, http.StatusBadRequest, err)
 		default:
 			c.User, c.UID = who.name(), int(who.uid)
 			h.do(r.Context(), w, c, who)

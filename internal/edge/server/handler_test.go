@@ -65,14 +65,14 @@ func TestAnswers(t *testing.T) {
 func TestAnswersOfADaemonThatKnowsNothing(t *testing.T) {
 	for _, v := range []*model.View{nil, {}, {Snapshot: &model.Snapshot{}, Target: &model.Target{}}} {
 		o := options(edgetest.NewBackend(v))
-		for _, path := range []string{"vms", "vfs", "plan", "fsck", "explain/db", "snapshot"} {
+		for _, path := range []string{"vms", "vfs", "bandwidth", "sla", "plan", "fsck", "explain/db", "snapshot"} {
 			w := ask(t, o, http.MethodGet, "/v1/"+path, "")
 			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" ||
 				!strings.Contains(w.Body.String(), "not been observed") {
 				t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
 			}
 		}
-		for _, path := range []string{"status", "doctor", "overrides"} {
+		for _, path := range []string{"status", "doctor", "overrides", "vpf"} {
 			w := ask(t, o, http.MethodGet, "/v1/"+path, "")
 			if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "null") {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
