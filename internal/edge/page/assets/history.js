@@ -62,7 +62,7 @@ class Memory {
     for (const l of this.links.values()) yield l.sent;
   }
 
-  // forget drops what is more than an hour old; a move whose end was never heard of goes by its start.
+  // forget drops what is more than an hour old; for a move without a known end its start counts.
   forget() {
     const excess = this.length - Math.round(hour / this.step);
     if (excess > 0) {
