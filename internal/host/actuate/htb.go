@@ -187,10 +187,11 @@ func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, as
 // police limits taps that are in no tree.
 func (h *HTB) police(ctx context.Context, snap *model.Snapshot, asked map[model.LimitKey]model.Limit, r *results) {
 	for key, limit := range asked {
-		err := fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", key.NIC, key.VM, model.ErrGone)
-		now := limit
+		now, err := limit, error(nil)
 		if nic := tapOf(snap, key); nic != nil {
 			now, err = h.lead(ctx, &member{nic: nic, limit: limit}, 0, limit.Bits)
+		} else {
+			err = fmt.Errorf("limit NIC %s of VM %s: it has no tap: %w", key.NIC, key.VM, model.ErrGone)
 		}
 		if limit.Lifts() && errors.Is(err, model.ErrGone) {
 			err = nil // the limit went with its tap

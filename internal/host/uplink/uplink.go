@@ -21,9 +21,9 @@ type Uplink interface {
 
 // Reader reads the current state.
 type Reader interface {
-	// PF returns how a PF is connected and, if its VFs cannot be used in this state, why, and the remedy. It also sets the VFs' ports if
-	// they have their own (model.VF.Port). false: the PF is not connected by this kind of switch; then Why and Remedy say what is missing.
-	// PF and Tap are called for each Snapshot and must not block.
+	// PF returns how a PF, which is one of links, is connected and, if its VFs cannot be used in this state, why, and the remedy. It also
+	// sets the VFs' ports if they have their own (model.VF.Port). false: the PF is not connected by this kind of switch; then Why and Remedy
+	// say what is missing. PF and Tap are called for each Snapshot and must not block.
 	PF(links *Links, pf *model.PF) (model.Uplink, bool)
 	// Tap returns the port and switch of a tap; false: no switch of this kind has it.
 	Tap(links *Links, tap *netdev.Link) (Port, bool)
