@@ -11,7 +11,7 @@ import (
 	"sluice/internal/tests/golden"
 )
 
-// The reference lists every key that the loader takes, with its range and default.
+// The reference lists every key that the loader accepts, with its range and default.
 func TestReferenceListsEveryKey(t *testing.T) {
 	want := "| key | default | value | meaning |\n| --- | --- | --- | --- |\n" + keyTable(reflect.ValueOf(*example()), "")
 	golden.Section(t, "../../../docs/sim.md", "keys", want)
@@ -94,35 +94,32 @@ func valuesOf(f reflect.StructField) string {
 }
 
 func TestEveryKeyIsExplained(t *testing.T) {
-	for _, v := range []any{
-		Scenario{},
-		PF{},
-		Group{},
-		Load{},
-		Change{},
-		Timing{},
-		Failures{},
-		Telemetry{},
-		Blackout{},
-		Link{},
-		Charge{},
-		Policy{},
-		Latency{},
-		Path{},
-		Show{},
-	} {
-		typ := reflect.TypeOf(v)
-		for i := range typ.NumField() {
-			f := typ.Field(i)
-			if f.Tag.Get("yaml") != "" && f.Tag.Get("doc") == "" {
-				t.Errorf("%s.%s has no doc", typ.Name(), f.Name)
-			}
-		}
-	}
+	explained(t, reflect.TypeFor[Scenario]())
 	f, _ := reflect.TypeFor[Load]().FieldByName("Shape")
 	for _, shape := range strings.Split(f.Tag.Get("enum"), "|") {
 		if len(needs[shape]) == 0 {
 			t.Errorf("nothing says what shape %s needs", shape)
+		}
+	}
+}
+
+// explained checks that each key of a section, and of the sections in it, has a text.
+func explained(t *testing.T, section reflect.Type) {
+	t.Helper()
+	for i := range section.NumField() {
+		f := section.Field(i)
+		if f.Tag.Get("yaml") == "" {
+			continue
+		}
+		if f.Tag.Get("doc") == "" {
+			t.Errorf("%s.%s has no doc", section.Name(), f.Name)
+		}
+		inner := f.Type
+		if inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct {
+			explained(t, inner)
 		}
 	}
 }
