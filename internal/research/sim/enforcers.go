@@ -175,23 +175,6 @@ func (w *World) standing() (out []model.Limit) {
 	return out
 }
 
-// Stands returns the limit of a NIC on a path, without the guest's own limiter, and whether there is one.
-func (w *World) Stands(n *NIC, path model.Path) (model.Rate, bool) {
-	if path == model.PathVF {
-		vf := w.vf(n.hasVF)
-		if vf == nil {
-			return model.Rate{}, false
-		}
-		return model.Rate{Bits: vf.MaxTxRate}, vf.MaxTxRate > 0
-	}
-	for _, by := range []string{byTree, byPolice} {
-		if h := w.virtioLimit(by, n); h != nil {
-			return h.rate(w.Now), !h.rate(w.Now).IsZero()
-		}
-	}
-	return model.Rate{}, false
-}
-
 // trees shares what each PF's tree of taps may send: guarantees first, then the rest by flows.
 func (t *Traffic) trees(w *World) {
 	if !t.Tree {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"sluice/internal/model"
 )
 
-// limitedHost is a host whose VMs may send 1 Gbit/s each, in which VFs change hands.
+// limitedHost makes a host whose VMs may send 1 Gbit/s each, and whose VFs change hands.
 func limitedHost(t *testing.T, rates model.Tri) *host {
 	rules := model.Rules{
 		Policy: "activity", Interval: 5 * time.Second, KeepSLAs: true,
@@ -40,8 +41,8 @@ func (h *host) control() {
 	h.Bandwidth = core
 }
 
-// contractHolds checks at every event from now on that whichever path each guest sends through has its limit. It returns how
-// often it looked at a NIC on a VF.
+// contractHolds checks at every event from now on that the path on which each guest sends has its limit. It returns how often a NIC was on
+// a VF then.
 func (h *host) contractHolds() *int {
 	onVF, told := 0, 0
 	h.OnEvent = func(now time.Time) {
@@ -58,13 +59,13 @@ func (h *host) contractHolds() *int {
 	return &onVF
 }
 
-// A limit stands on the path that a guest sends through, at every moment of every move, whether the VF is
-// limited or the guest limits itself.
+// A limit is in force on the path on which a guest sends, at every moment of every move, whether the VF is limited or the guest limits
+// itself.
 func TestSLAFollowsTheVM(t *testing.T) {
 	for _, rates := range []model.Tri{model.Yes, model.No} {
 		t.Run("VF rates: "+rates.String(), func(t *testing.T) {
 			h := limitedHost(t, rates)
-			h.run(2 * time.Second) // until the first Limits stand
+			h.run(2 * time.Second) // until the first Limits are in force
 			onVF := h.contractHolds()
 			moves := 0
 			h.OnMove = func(m model.MoveStatus) {
@@ -82,7 +83,11 @@ func TestSLAFollowsTheVM(t *testing.T) {
 				t.Errorf("%d moves, a VF in use at %d events: nothing was tried", moves, *onVF)
 			}
 			for n := range h.World.nics() {
-				if _, stands := h.World.Stands(n, model.PathVirtio); !stands {
+				limits := func(by string) bool {
+					l := h.World.virtioLimit(by, n)
+					return l != nil && !l.rate(h.World.Now).IsZero()
+				}
+				if !slices.ContainsFunc([]string{byTree, byPolice}, limits) {
 					t.Errorf("%s has no limit on virtio", n)
 				}
 			}
@@ -118,7 +123,7 @@ func TestSLAFollowsTheVMThroughKills(t *testing.T) {
 	}
 }
 
-// A guest that lifts the limit inside it is found out, loses its VF, and gets none for a while; others keep theirs.
+// A guest that lifts the limit inside it is detected, loses its VF, and gets none for a while; others keep theirs.
 func TestGuestThatLiftsItsLimitLosesItsVF(t *testing.T) {
 	h := limitedHost(t, model.No)
 	h.run(4 * time.Second)
@@ -149,7 +154,7 @@ func TestGuestThatLiftsItsLimitLosesItsVF(t *testing.T) {
 	}
 }
 
-// A guest that does not let itself be limited gets no VF, and its Reason says so.
+// A guest in which no limit can be set gets no VF, and its Reason says so.
 func TestPlugWaitsForTheGuestsLimit(t *testing.T) {
 	h := limitedHost(t, model.No)
 	h.World.FailLimit = func(l model.Limit) error {
@@ -169,6 +174,6 @@ func TestPlugWaitsForTheGuestsLimit(t *testing.T) {
 		t.Errorf("reason %q", why)
 	}
 	if id, _ := h.World.VMs()[2].Holds(); id == model.NoVF {
-		t.Error("vm2, whose guest does, has no VF either")
+		t.Error("vm2, in whose guest limits can be set, has no VF either")
 	}
 }
