@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"strings"
@@ -59,27 +60,41 @@ func (r *rig) crowd(vms ...string) map[string]*lab.Flow {
 	return flows
 }
 
+// reading is a packet counter and when it was read: halfway between the question and the answer, which may take seconds on a busy machine.
+type reading struct {
+	at      time.Time
+	packets uint64
+}
+
+func (r *rig) read(counter func(context.Context) (uint64, error)) reading {
+	r.t.Helper()
+	begin := time.Now()
+	n, err := counter(r.ctx)
+	r.must(err)
+	return reading{begin.Add(time.Since(begin) / 2), n}
+}
+
+// bitRate returns the mean rate between two readings, in bit/s on the wire.
+func bitRate(from, to reading) float64 {
+	return float64(to.packets-from.packets) * bwWire / to.at.Sub(from.at).Seconds()
+}
+
 // shares measures for some time what arrives from each guest, and what each sent, in bit/s on the wire.
 func (r *rig) shares(flows map[string]*lab.Flow, window time.Duration) (arrived, sent map[string]float64) {
 	r.t.Helper()
-	count := func() map[string][2]uint64 {
-		out := map[string][2]uint64{}
+	count := func() map[string][2]reading {
+		out := map[string][2]reading{}
 		for vm, f := range flows {
-			got, err := f.Received(r.ctx)
-			r.must(err)
-			made, err := f.Sent(r.ctx)
-			r.must(err)
-			out[vm] = [2]uint64{got, made}
+			out[vm] = [2]reading{r.read(f.Received), r.read(f.Sent)}
 		}
 		return out
 	}
-	begin, before := time.Now(), count()
+	before := count()
 	time.Sleep(window) // measures arrivals over a fixed time
-	took, after := time.Since(begin).Seconds(), count()
+	after := count()
 	arrived, sent = map[string]float64{}, map[string]float64{}
 	for vm := range flows {
-		arrived[vm] = float64(after[vm][0]-before[vm][0]) * bwWire / took
-		sent[vm] = float64(after[vm][1]-before[vm][1]) * bwWire / took
+		arrived[vm], sent[vm] = bitRate(before[vm][0], after[vm][0]), bitRate(before[vm][1], after[vm][1])
 	}
 	return arrived, sent
 }
