@@ -67,7 +67,7 @@ type Frames struct {
 	Src     string // of the latest frame
 	Frames  int
 	Bytes   int
-	FirstNs int64 `json:"first_ns"` // by the receiver's clock
+	FirstNs int64 `json:"first_ns"` // arrival, by the receiver's clock
 	LastNs  int64 `json:"last_ns"`
 }
 

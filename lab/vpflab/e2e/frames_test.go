@@ -30,14 +30,19 @@ func (r *rig) passes(what string, l *vpflab.Listener, ns, dev, flags string) str
 	return mark
 }
 
-// blocked sends frames none of which may arrive. After them it sends permitted frames from the guest's own NIC; once those have
-// arrived, the others would have too.
+// fence sends a permitted frame from the guest's own NIC and waits for it. What was sent before has then arrived, too, if it ever does.
+func (r *rig) fence(l *vpflab.Listener) {
+	r.t.Helper()
+	mark := r.send("", "eth0", "--count 1")
+	r.eventually(30*time.Second, "what the guest's own NIC sends arrives", func() error { return arrived(l, mark, 1) })
+}
+
+// blocked sends frames none of which may arrive.
 func (r *rig) blocked(what string, l *vpflab.Listener, ns, dev, flags string) {
 	r.t.Helper()
 	mark := r.send(ns, dev, "--count 3 "+flags)
 	for range 2 {
-		fence := r.send("", "eth0", "--count 1")
-		r.eventually(30*time.Second, "what the guest's own NIC sends arrives", func() error { return arrived(l, fence, 1) })
+		r.fence(l)
 	}
 	n, err := l.Count(mark)
 	r.must(err)

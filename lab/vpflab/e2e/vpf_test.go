@@ -153,8 +153,7 @@ func (r *rig) rate(t *testing.T, outside *vpflab.Listener) {
 		r.limited()
 		const count = 3000 // over three seconds, ten times what may pass
 		mark := r.send("a", "eth0", fmt.Sprintf("--count %d --pps 1000 --size %d", count, limit.size))
-		fence := r.send("", "eth0", "--count 1")
-		r.eventually(30*time.Second, "what the guest's own NIC sends arrives", func() error { return arrived(outside, fence, 1) })
+		r.fence(outside)
 		all, err := outside.All()
 		r.must(err)
 		for _, f := range all {
@@ -176,6 +175,7 @@ func (r *rig) rate(t *testing.T, outside *vpflab.Listener) {
 	r.set("--vf 0 --limit ''")
 	r.eventually(time.Minute, "no limit any more", func() error {
 		mark := r.send("a", "eth0", "--count 500")
+		r.fence(outside)
 		return arrived(outside, mark, 400)
 	})
 }

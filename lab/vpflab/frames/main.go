@@ -79,7 +79,7 @@ func parse(dev *net.Interface, args []string) (f frame, err error) {
 	}
 	f.sip, f.dip = net.ParseIP(*sip), net.ParseIP(*dip)
 	if f.sip == nil || f.dip == nil {
-		return f, fmt.Errorf("%s or %s is no address", *sip, *dip)
+		return f, fmt.Errorf("%s or %s is not an address", *sip, *dip)
 	}
 	if *sha != "" {
 		f.sha, err = net.ParseMAC(*sha)

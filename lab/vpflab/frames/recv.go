@@ -44,7 +44,8 @@ func receive(dev *net.Interface) error {
 		case err != nil:
 			return err
 		default:
-			if add(&counts, buf[:n], tag(oob[:oobn])) {
+			vlan, at := ancillary(oob[:oobn])
+			if add(&counts, buf[:n], vlan, at) {
 				changed = true
 			}
 		}
@@ -68,6 +69,7 @@ func open(dev *net.Interface) (int, error) {
 	for _, err := range []error{
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1), // where the kernel reports a tag that it has stripped
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1), // arrival: this program may read much later on a busy machine
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20),
 		unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &mreq),
 		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}),
@@ -81,25 +83,30 @@ func open(dev *net.Interface) (int, error) {
 	return fd, nil
 }
 
-// tag returns the VLAN tag that the kernel stripped from the frame.
-func tag(oob []byte) int {
+// ancillary returns the VLAN tag that the kernel stripped from the frame, and when the frame arrived, in nanoseconds.
+func ancillary(oob []byte) (vlan int, at int64) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
-		return 0
+		return 0, 0
 	}
 	for _, m := range messages {
-		if m.Header.Level == unix.SOL_PACKET && m.Header.Type == unix.PACKET_AUXDATA && len(m.Data) >= int(unsafe.Sizeof(unix.TpacketAuxdata{})) {
+		switch {
+		case m.Header.Level == unix.SOL_PACKET && m.Header.Type == unix.PACKET_AUXDATA &&
+			len(m.Data) >= int(unsafe.Sizeof(unix.TpacketAuxdata{})):
 			aux := (*unix.TpacketAuxdata)(unsafe.Pointer(&m.Data[0]))
 			if aux.Status&unix.TP_STATUS_VLAN_VALID != 0 {
-				return int(aux.Vlan_tci & 0xfff)
+				vlan = int(aux.Vlan_tci & 0xfff)
 			}
+		case m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS &&
+			len(m.Data) >= int(unsafe.Sizeof(unix.Timespec{})):
+			at = (*unix.Timespec)(unsafe.Pointer(&m.Data[0])).Nano()
 		}
 	}
-	return 0
+	return vlan, at
 }
 
-// add counts a frame that has a mark.
-func add(counts *[]*count, frame []byte, vlan int) bool {
+// add counts a frame that has a mark and arrived at that time.
+func add(counts *[]*count, frame []byte, vlan int, at int64) bool {
 	i := bytes.Index(frame, []byte(magic))
 	if i < 14 {
 		return false
@@ -112,14 +119,13 @@ func add(counts *[]*count, frame []byte, vlan int) bool {
 	if vlan == 0 && binary.BigEndian.Uint16(frame[12:]) == unix.ETH_P_8021Q {
 		vlan = int(binary.BigEndian.Uint16(frame[14:]) & 0xfff)
 	}
-	now := time.Now().UnixNano()
 	c := find(counts, string(rest[:end]), vlan)
 	if c.Frames == 0 {
-		c.FirstNs = now
+		c.FirstNs = at
 	}
 	c.Frames++
 	c.Bytes += len(frame)
-	c.LastNs = now
+	c.LastNs = at
 	c.Src = net.HardwareAddr(frame[6:12]).String()
 	return true
 }
