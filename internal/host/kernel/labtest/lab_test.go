@@ -114,10 +114,10 @@ func run(t *testing.T, h *lab.Host, command string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
-	out, err := h.Run(ctx, command)
+	out, err := lab.Output(ctx, h.Command(ctx, command), command) // Run would end it after 5 minutes
 	t.Logf("%s\n%s", command, out)
 	if err != nil {
-		t.Errorf("%s: %v", command, err)
+		t.Error(err)
 	}
 }
 
