@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/lab/tuntap"
-
 	"golang.org/x/sys/unix"
+
+	"sluice/lab/tuntap"
 )
 
 // The test bed of DBA-VM's experiments: guests write frames to taps, as QEMU does for them, behind a bridge with an uplink of 1 Gbit/s.

@@ -117,8 +117,8 @@ func TestFairTime(t *testing.T) {
 
 // TestOwnNetworkOnly gives each of two networks more VFs than it has VMs.
 func TestOwnNetworkOnly(t *testing.T) {
-	r := newRig(t, "mode: enforce\npolicy: activity\ninterval: 5s\npfs:\n  - {name: pf0, vfs: 0}\n  - {name: pf1, vfs: 0-3}\nmoves: "+
-		"{plug_timeout: 60s, unplug_timeout: 60s}\n", "vm1", "vm2", "vm7")
+	r := newRig(t, "mode: enforce\npolicy: activity\ninterval: 5s\npfs:\n  - {name: pf0, vfs: 0}\n  - {name: pf1, vfs: 0-3}\n"+
+		"moves: {plug_timeout: 60s, unplug_timeout: 60s}\n", "vm1", "vm2", "vm7")
 	for vm, pps := range map[string]float64{"vm1": 5, "vm2": 30, "vm7": 1} {
 		r.rate(vm, pps)
 	}
@@ -137,8 +137,8 @@ func TestOwnNetworkOnly(t *testing.T) {
 // TestPolicies runs the other policies on real VFs: the busy guest gets the VF and the daemon names the policy; vnraf also gives the VF
 // its tier.
 func TestPolicies(t *testing.T) {
-	const config = "mode: enforce\npolicy: %s\ninterval: 5s\n%spfs:\n  - {name: pf0, vfs: 0}\nmoves: {plug_timeout: 60s, unplug_timeout: " +
-		"60s}\n"
+	const config = "mode: enforce\npolicy: %s\ninterval: 5s\n%spfs:\n  - {name: pf0, vfs: 0}\n" +
+		"moves: {plug_timeout: 60s, unplug_timeout: 60s}\n"
 	r := newRig(t, fmt.Sprintf(config, "adaptive", ""), "vm1", "vm2")
 	for i, c := range []struct{ policy, params string }{
 		{"adaptive", ""}, {"rentbuy", ""}, {"vnraf", "params: {link_mbit: 1000, vf0_mbit: 100, delta_mbit: 100}\n"}, {"activity", ""},

@@ -172,8 +172,8 @@ func (r systemdRig) restricted() {
 			r.t.Errorf("%s is not read-only: %s", path, out)
 		}
 	}
-	r.run("nsenter -t %s -m sh -c 'touch /var/lib/sluice/t /run/sluice/t && rm /var/lib/sluice/t /run/sluice/t && [ ! -e /dev/vda ] && [ "+
-		"! -e /dev/kvm ] && [ -d /sys/fs/bpf ]'", pid)
+	r.run("nsenter -t %s -m sh -c 'touch /var/lib/sluice/t /run/sluice/t && rm /var/lib/sluice/t /run/sluice/t && "+
+		"[ ! -e /dev/vda ] && [ ! -e /dev/kvm ] && [ -d /sys/fs/bpf ]'", pid)
 	exposure := r.run("systemd-analyze security --no-pager sluice | tail -n 1")
 	r.t.Log(exposure)
 }
