@@ -16,7 +16,7 @@ func Adversaries() []Named {
 		{"beat-4min", "likewise, cycles of 4 min", beat("beat-4min", 2*time.Minute)},
 		{"duty-fast", "duty cycles of fixed length between 20 s and 4 min, 40 VFs", dutyFast},
 		{"tease", "bursts of 20 to 40 s, every few minutes, over a steady middle, 20 VFs", tease},
-		{"hot-potato", "ten times the load goes round, a minute at each VM, 4 VFs", hotPotato},
+		{"hot-potato", "ten times the load for a minute, at one VM after the other, 4 VFs", hotPotato},
 		{"stampede", "40 VMs flash at once, three times, 32 VFs", stampede},
 		{"scarce-fast", "heavy-tailed bursts of 20 s and 8 VFs", scarceFast},
 		{"waves", "sines of 5 min at random phases, 50 VFs", waves},

@@ -12,16 +12,15 @@ import (
 	"sluice/internal/research/workload"
 )
 
-// ceiling is what those gain who know the process of each VM but not its future, in
-// percent of the optimum that knows both.
+// ceiling is what a policy gains that knows the process of each VM but not its future, in percent of the optimum, which knows both.
 type ceiling struct {
-	certain           bool  // nothing is left to chance: the optimum is no better informed
+	certain           bool  // the loads have no randomness, so the optimum is no better informed
 	optimum           Score // the clairvoyant one
-	least, most       Score // what the index reaches, and what nobody exceeds on average
+	least, most       Score // what the index reaches, and what no policy exceeds on average
 	adaptive, rentbuy Score
 }
 
-// learn learns the processes of a workload's VMs; certainly says that there is no chance in any.
+// learn learns the processes of a workload's VMs; certainly is true if none of them has any randomness.
 func learn(w *Workload, r *Rates) (all []known, certainly bool) {
 	kinds := map[string]*likely{}
 	for i, v := range w.VMs {
@@ -30,7 +29,7 @@ func learn(w *Workload, r *Rates) (all []known, certainly bool) {
 			pps[t] = r.PPS[t][i]
 		}
 		if again(v.PPS, 0) == nil {
-			if j, ok := v.PPS.(workload.Jitter); ok { // what shakes it is not known beforehand
+			if j, ok := v.PPS.(workload.Jitter); ok { // its variation is not known beforehand
 				for t := range pps {
 					pps[t] = j.Shape.Level(time.Duration(t) * r.Step)
 				}
@@ -70,7 +69,7 @@ func ceilingOf(t *testing.T, n Named, seed uint64) ceiling {
 		adaptive: fluid("adaptive"), rentbuy: fluid("rentbuy"),
 	}
 	if upper := 100 * y.charged.Upper / y.charged.Value; x.least.Net > upper*(1+1e-9) {
-		t.Errorf("%s, seed %d: the index gains %.2f %%, but nobody can gain more than %.2f %%", n.Name, seed, x.least.Net, upper)
+		t.Errorf("%s, seed %d: the index gains %.2f %%, but no placement gains more than %.2f %%", n.Name, seed, x.least.Net, upper)
 	}
 	return x
 }
@@ -83,9 +82,8 @@ func (r *Rates) highest() float64 {
 	return x
 }
 
-// TestCeiling prints how much of the clairvoyant optimum is within reach of a policy that
-// knows each VM's process but not its future (-table). Without -table
-// it checks on a few workloads that nobody exceeds the ceiling, and that it is close.
+// TestCeiling prints how much of the clairvoyant optimum is within reach of a policy that knows each VM's process but not its future
+// (-table). Without -table it checks on a few workloads that no policy exceeds the ceiling, and that the ceiling is narrowly bounded.
 func TestCeiling(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -131,7 +129,7 @@ func (c *ceiling) add(x ceiling, n int) {
 	add(&c.rentbuy, x.rentbuy)
 }
 
-// upper is the most that those reach on average who do not know the future.
+// upper returns the most that a policy without knowledge of the future reaches on average.
 func (c *ceiling) upper() float64 {
 	if c.certain {
 		return 100
@@ -139,7 +137,7 @@ func (c *ceiling) upper() float64 {
 	return min(100, c.most.Net)
 }
 
-// check holds the figures against each other.
+// check compares the figures with each other.
 func (c *ceiling) check(t *testing.T, name string) {
 	t.Helper()
 	const noise = 0.5 // of a few seeds
@@ -149,7 +147,8 @@ func (c *ceiling) check(t *testing.T, name string) {
 		}
 	}
 	if c.least.Net < c.rentbuy.Net-noise {
-		t.Errorf("%s: who knows the processes gains %.1f %%, rent-or-buy, which does not, %.1f %%", name, c.least.Net, c.rentbuy.Net)
+		t.Errorf("%s: with known processes the index gains %.1f %%; rent-or-buy, which does not know them, %.1f %%",
+			name, c.least.Net, c.rentbuy.Net)
 	}
 	if c.least.Net < c.upper()-7 {
 		t.Errorf("%s: the ceiling is anywhere between %.1f %% and %.1f %%", name, c.least.Net, c.upper())

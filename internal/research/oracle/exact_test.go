@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// joint is a few VMs of small processes, whose best policy can be found by trying everything.
+// joint is a few VMs with small processes, whose best policy can be found by exhaustive search.
 type joint struct {
 	vms   []process
 	start [tiny]moment
 	vfs   int
 	ticks int
 	c     Charge
-	// decide says who holds; nil: whatever is best.
+	// decide returns the set of holders; nil: the best one.
 	decide func(t int, s [tiny]moment, held uint) uint
 	memo   map[jointState]float64
 }
@@ -26,10 +26,10 @@ const tiny = 3 // VMs at most
 type jointState struct {
 	t    int
 	at   [tiny]moment // at the last sample
-	held uint         // bit by bit
+	held uint         // a bit for each VM
 }
 
-// worth is what is gained from a tick on, on average: exact dynamic programming of all VMs together.
+// worth returns the expected gain from a tick on, by exact dynamic programming over all VMs together.
 func (j *joint) worth(s jointState) float64 {
 	if s.t == j.ticks {
 		return 0
@@ -51,10 +51,10 @@ func (j *joint) worth(s jointState) float64 {
 	return best
 }
 
-// after is worth when a set of VMs is given the VFs.
+// after returns the worth if a given set of VMs gets the VFs.
 func (j *joint) after(s jointState, set uint) float64 {
 	next := jointState{t: s.t + 1, at: s.at, held: set}
-	if s.t == 0 { // the first sample is of the present, and the first plugs are free
+	if s.t == 0 { // the first sample shows the present, and the first plugs are free
 		sum := j.worth(next)
 		for i, p := range j.vms {
 			if set>>i&1 == 1 {
@@ -66,7 +66,7 @@ func (j *joint) after(s jointState, set uint) float64 {
 	return j.expect(s, next, 0)
 }
 
-// expect goes through all that may have become of VM i and those after it.
+// expect enumerates what may have become of VM i and those after it.
 func (j *joint) expect(s, next jointState, i int) float64 {
 	if i == len(j.vms) {
 		return j.worth(next)
@@ -94,8 +94,7 @@ func (j *joint) expect(s, next jointState, i int) float64 {
 	return sum
 }
 
-// drawJoint draws VMs with two levels, whose stretches end with probabilities that depend on
-// their age, or do not.
+// drawJoint draws VMs with two levels, whose stretches end with probabilities that may depend on their age.
 func drawJoint(r *rand.Rand) *joint {
 	j := &joint{ticks: 6 + r.IntN(5), memo: map[jointState]float64{}, c: Charge{Swap: r.Float64(), Risk: 12 * r.Float64()}}
 	for i := range 2 + r.IntN(tiny-1) {
@@ -119,7 +118,7 @@ func drawJoint(r *rand.Rand) *joint {
 	return j
 }
 
-// histories draws one of each VM.
+// histories draws a history of each VM.
 func (j *joint) histories(r *rand.Rand) (rates *Rates, at [][]moment) {
 	rates = &Rates{Step: time.Second, VMs: make([]string, len(j.vms))}
 	for range j.ticks {
@@ -142,7 +141,7 @@ func (j *joint) histories(r *rand.Rand) (rates *Rates, at [][]moment) {
 	return rates, at
 }
 
-// known are the VMs, with a history of each.
+// known returns the VMs, each with a history.
 func (j *joint) known(at [][]moment) (all []known) {
 	for i, p := range j.vms {
 		all = append(all, &likely{process: p, vms: []int{i}, at: at[i : i+1]})
@@ -184,8 +183,8 @@ func (j *joint) index(price float64) {
 	}
 }
 
-// TestIndexAgainstExact: what nobody is to exceed is no less than the best policy of all, found
-// by exact dynamic programming of a few VMs together. The index gains no more than that, and nearly as much.
+// TestIndexAgainstExact: the upper bound is no less than what the best policy gains, found by exact dynamic programming over a few VMs
+// together. The index gains at most as much as that policy, and nearly as much.
 func TestIndexAgainstExact(t *testing.T) {
 	var got, want float64
 	for seed := range uint64(300) {
@@ -198,7 +197,7 @@ func TestIndexAgainstExact(t *testing.T) {
 		j.index(o.price)
 		index := j.worth(begin)
 		if index > best+1e-9 || best > o.most+1e-9 {
-			t.Fatalf("seed %d: the index gains %v, the best policy %v, and nobody is to exceed %v", seed, index, best, o.most)
+			t.Fatalf("seed %d: the index gains %v, the best policy %v, the upper bound is %v", seed, index, best, o.most)
 		}
 		got, want = got+index, want+best
 	}
@@ -208,8 +207,7 @@ func TestIndexAgainstExact(t *testing.T) {
 	}
 }
 
-// TestByItself: VMs that each do what is best for themselves gain on average what nobody is to
-// exceed, played on histories.
+// TestByItself: played on histories, VMs that each do what is best for themselves gain the upper bound on average.
 func TestByItself(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -226,7 +224,7 @@ func TestByItself(t *testing.T) {
 		mean := sum / n
 		off := 4 * math.Sqrt(max(0, squares/n-mean*mean)/n)
 		if math.Abs(mean-o.most) > off+1e-6*o.most {
-			t.Errorf("seed %d: they gain %v on average, want %v give or take %v", seed, mean, o.most, off)
+			t.Errorf("seed %d: they gain %v on average, want %v, plus or minus %v", seed, mean, o.most, off)
 		}
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"sluice/internal/research/workload"
 )
 
-// Fluid plays Rates through a policy alone: no loop, no plan, and every swap takes
-// effect at once and costs Charge.Swap. It is a hundred times as fast as Run and good
-// for tuning; published figures come from Run. The first holders pay nothing.
+// Fluid plays Rates through a policy alone: no loop, no plan, and every swap takes effect at once and costs Charge.Swap. It is a hundred
+// times as fast as Run and meant for tuning; published figures come from Run. The first holders pay nothing.
 func Fluid(r *Rates, rules model.Rules, vfs int, c Charge, sensor *workload.Sensor) (Figures, error) {
 	policy, err := placement.NewPolicy(rules)
 	if err != nil {

@@ -6,14 +6,13 @@ import "slices"
 type outlook struct {
 	price float64
 	at    [][]prospect // by tick, then by VM
-	most  float64      // packets less charges: what all VFs cost plus what VMs gain over it
+	most  float64      // packets less charges: what all VFs cost plus what VMs gain beyond that
 }
 
-// pay finds the prospects at a price of a VF, in packets/s.
+// pay computes the prospects at a price of a VF, in packets/s.
 //
-// Whatever the price, nobody who does not know the future gains more than most on average: a policy
-// is what VMs do by themselves, less freely, and pays for all VFs at most as much as most
-// counts (Lagrangian relaxation).
+// Whatever the price, no policy without knowledge of the future gains more than most on average (Lagrangian relaxation): each VM does at
+// least as well when it decides for itself, and no policy uses more VFs than most pays for.
 func pay(price float64, all []known, vms, ticks, vfs int, c Charge) *outlook {
 	o := &outlook{price: price, at: make([][]prospect, ticks), most: price * float64(vfs*ticks)}
 	for t := range o.at {
@@ -25,13 +24,13 @@ func pay(price float64, all []known, vms, ticks, vfs int, c Charge) *outlook {
 	return o
 }
 
-// market are the outlooks at several prices of a VF.
+// market holds the outlooks at several prices of a VF.
 type market struct {
-	usual  *outlook   // most is least: VMs that each do what is best for themselves want as many VFs on average as there are
-	prices []*outlook // rising, the usual one among them
+	usual  *outlook   // has the least most: VMs that decide for themselves want as many VFs on average as there are
+	prices []*outlook // in rising order, with the usual one
 }
 
-// lookAhead finds the usual price, and looks ahead at prices around it. None is above highest.
+// lookAhead finds the usual price, which is at most highest, and the outlooks at prices around it.
 func lookAhead(all []known, vms, ticks, vfs int, c Charge, highest float64) *market {
 	at := func(price float64) *outlook { return pay(price, all, vms, ticks, vfs, c) }
 	lo, hi := 0.0, highest
@@ -50,7 +49,7 @@ func lookAhead(all []known, vms, ticks, vfs int, c Charge, highest float64) *mar
 	return m
 }
 
-// between writes the prospects at a tick and any price.
+// between interpolates the prospects at a tick for any price.
 func (m *market) between(t int, price float64, to []prospect) {
 	k := 1
 	for k < len(m.prices)-1 && m.prices[k].price < price {
@@ -63,8 +62,7 @@ func (m *market) between(t int, price float64, to []prospect) {
 	}
 }
 
-// clearing is the price at which as many VMs want a VF at a tick as there are VFs. It
-// writes the prospects at some price.
+// clearing returns the price at which as many VMs want a VF at a tick as there are VFs. It overwrites to.
 func (m *market) clearing(t int, held []bool, vfs int, to []prospect) float64 {
 	lo, hi := 0.0, m.prices[len(m.prices)-1].price
 	for range 20 {
@@ -85,11 +83,10 @@ func (m *market) clearing(t int, held []bool, vfs int, to []prospect) float64 {
 	return hi
 }
 
-// wants says whether a VM is better off with a VF, which is free of charge if it has one.
+// wants reports whether a VM is better off with a VF, for which it pays no plug if it is free.
 func (p prospect) wants(free bool) bool { return p.lead > 0 && (free || p.lead > p.plug) }
 
-// choose gives the VFs to the VMs with the best index: the lead, less a plug for those who have
-// no VF yet. Equal ones stay as they are.
+// choose gives the VFs to the VMs with the best index: the lead, less a plug for those without a VF. Among equals, holders keep theirs.
 func choose(at []prospect, held []bool, vfs int, start bool) {
 	index := make([]float64, len(at))
 	order := make([]int, len(at))
@@ -113,8 +110,8 @@ func choose(at []prospect, held []bool, vfs int, start bool) {
 	}
 }
 
-// byIndex plays rates with the index, by Fluid's rules. The price is half way between its mean over
-// the last minutes and that of the moment: what is dear now does not stay so for ever.
+// byIndex plays rates with the index, by Fluid's rules. The price is midway between its mean over the last minutes and the present one,
+// since a high price does not last.
 func (m *market) byIndex(r *Rates, vfs int, c Charge) Figures {
 	const memory = 120 // ticks
 	mean := m.usual.price
@@ -127,8 +124,8 @@ func (m *market) byIndex(r *Rates, vfs int, c Charge) Figures {
 	})
 }
 
-// byItself has each VM do what is best for itself, and pay: on average that gains most.
-// Next to what others gain of the same rates it says more than most does.
+// byItself lets each VM do what is best for itself, and pay: on average this gains most. Played on the same rates as others, it is a better
+// comparison than most.
 func (o *outlook) byItself(r *Rates, vfs int, c Charge) Figures {
 	used := 0
 	f := play(r, c, func(t int, held []bool) {
@@ -142,7 +139,7 @@ func (o *outlook) byItself(r *Rates, vfs int, c Charge) Figures {
 	return f
 }
 
-// play plays rates with those whom decide chooses to hold a VF.
+// play plays rates with the holders that decide chooses.
 func play(r *Rates, c Charge, decide func(t int, held []bool)) Figures {
 	var f Figures
 	held, before := make([]bool, len(r.VMs)), make([]bool, len(r.VMs))

@@ -24,8 +24,8 @@ type VMFigures struct {
 	Plugs   int
 }
 
-// Measure computes the Figures of a Log. vfs is how many VFs there were.
-// What a move takes is in the Log already: nobody uses the VF meanwhile.
+// Measure computes the Figures of a Log. vfs is how many VFs there were. The time that moves take is already in the Log: nobody uses the VF
+// meanwhile.
 func Measure(r *Rates, log Log, vfs int, c Charge) Figures {
 	f := Figures{PerVM: make([]VMFigures, len(r.VMs))}
 	since := make([]time.Duration, len(r.VMs))
@@ -76,7 +76,7 @@ func (f *Figures) MovesPerHour(r *Rates) float64 {
 	return float64(f.Moves) / r.Length().Hours() / float64(max(1, len(r.VMs)))
 }
 
-// Score sets Figures against the optimum without risk and with it, in percent.
+// Score compares Figures with the optimum without risk and with it, in percent.
 type Score struct {
 	Gross, Net   float64
 	MovesPerHour float64 // per VM

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// missed is what a VM moves in the first so many seconds from a tick on.
+// missed returns what a VM moves in the given seconds from a tick on.
 func missed(r *Rates, tick, vm int, seconds float64) float64 {
 	sum, step := 0.0, r.Step.Seconds()
 	for t := tick; t < len(r.PPS) && float64(t-tick)*step < seconds; t++ {
@@ -58,9 +58,9 @@ func TestOptimumIsWhatBruteForceFinds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, ticks := rapid.IntRange(1, 5).Draw(t, "vms"), rapid.IntRange(1, 9).Draw(t, "ticks")
 		r := &Rates{Step: rapid.SampledFrom([]time.Duration{time.Second, 400 * time.Millisecond}).Draw(t, "step"), VMs: make([]string, m)}
+		rate := rapid.Map(rapid.IntRange(0, 6), func(n int) float64 { return float64(n * n) })
 		for range ticks {
-			r.PPS = append(r.PPS, rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 6), func(n int) float64 { return float64(n * n) }), m, m).Draw(t,
-				"rates"))
+			r.PPS = append(r.PPS, rapid.SliceOfN(rate, m, m).Draw(t, "rates"))
 		}
 		vfs := rapid.IntRange(0, m).Draw(t, "vfs")
 		c := Charge{Swap: rapid.Float64Range(0, 2).Draw(t, "swap"), Risk: rapid.Float64Range(0, 30).Draw(t, "risk")}
@@ -68,7 +68,7 @@ func TestOptimumIsWhatBruteForceFinds(t *testing.T) {
 		if math.Abs(got.Value-want) > 1e-3 || got.Upper != got.Value {
 			t.Fatalf("optimum %v (at most %v), brute force finds %v", got.Value, got.Upper, want)
 		}
-		// Its own Log must be worth what it says.
+		// Its Log must have that value.
 		f := Measure(r, got.Log, vfs, c)
 		if d := f.Benefit - swapLoss(r, got.Log, c) - c.Risk*float64(got.Moves); math.Abs(d-want) > 1e-3 {
 			t.Fatalf("its placement is worth %v, not %v: %v", d, want, got.Log)
@@ -76,8 +76,7 @@ func TestOptimumIsWhatBruteForceFinds(t *testing.T) {
 	})
 }
 
-// TestWindowsHoldTheOptimumBetweenThem: rates of many windows are solved nearly
-// exactly, and what the optimum may be is never understated.
+// TestWindowsHoldTheOptimumBetweenThem: rates of many windows are solved nearly exactly, and the upper bound is never below the optimum.
 func TestWindowsHoldTheOptimumBetweenThem(t *testing.T) {
 	for vfs := 1; vfs < 5; vfs++ {
 		r := random(6, 5*(commit+look))

@@ -10,10 +10,10 @@ import (
 	"sluice/internal/research/workload"
 )
 
-// phase is a stretch of time at one level, of a length that is not known beforehand.
+// phase is a stretch of time at one level, of a length that is not known in advance.
 type phase struct {
 	level float64   // packets/s
-	ends  []float64 // probability that it ends after so many seconds, from 1, having lasted so long; the last holds for all older ones
+	ends  []float64 // probability that it ends after 1, 2, ... seconds if it has lasted that long; the last holds for all older ones
 	next  []float64 // probability of each phase that may follow
 	start bool      // a run begins in it, and it is never entered again
 }
@@ -26,10 +26,10 @@ const (
 	histories = 4000
 	stretches = 8   // of each, the first one included
 	oldest    = 600 // s; older stretches are alike
-	steps     = 30  // levels that stand for all those of a walk
+	steps     = 30  // levels that represent those of a walk
 )
 
-// again is the same source with another history, or nil for one that has no chance in it.
+// again returns the same source with another history, or nil for one without randomness.
 func again(s workload.Shape, seed uint64) workload.Shape {
 	switch s := s.(type) {
 	case *workload.Bursts:
@@ -40,7 +40,7 @@ func again(s workload.Shape, seed uint64) workload.Shape {
 	return nil
 }
 
-// kind is equal for sources of the same process, and hardly for others.
+// kind returns a key that is equal for sources of the same process, and practically never for others.
 func kind(s workload.Shape) string {
 	history := again(s, 1)
 	var levels []float64
@@ -54,7 +54,7 @@ func kind(s workload.Shape) string {
 func watch(s workload.Shape) process {
 	levels, walk := levelsOf(s)
 	n := len(levels)
-	p := make(process, 2*n) // then those that a run begins in
+	p := make(process, 2*n) // the phases, then those in which a run begins
 	lengths := make([][]int, len(p))
 	for seed := range uint64(histories) {
 		history := again(s, seed+2)
@@ -92,7 +92,7 @@ func watch(s workload.Shape) process {
 	return p
 }
 
-// levelsOf are a source's levels, and whether any of them may follow any.
+// levelsOf returns a source's levels, and whether each may follow each.
 func levelsOf(s workload.Shape) (levels []float64, walk bool) {
 	if w, ok := s.(*workload.Walk); ok {
 		for k := range steps {
@@ -109,7 +109,7 @@ func levelsOf(s workload.Shape) (levels []float64, walk bool) {
 	}
 }
 
-// nearest is the number of the level that is nearest.
+// nearest returns the index of the nearest level.
 func nearest(levels []float64, x float64) int {
 	best := 0
 	for k, l := range levels {
@@ -120,8 +120,8 @@ func nearest(levels []float64, x float64) int {
 	return best
 }
 
-// hazards are the probabilities that a stretch ends, by its age. Stretches that are
-// nearly exponential have no memory: one probability says all.
+// hazards returns the probabilities that a stretch ends, by its age. Stretches that are nearly exponential have no memory: one probability
+// suffices.
 func hazards(lengths []int) []float64 {
 	slices.Sort(lengths)
 	sum, n := 0.0, float64(len(lengths))
@@ -153,10 +153,10 @@ func hazards(lengths []int) []float64 {
 	return ends
 }
 
-// moment is what is known of a VM from its samples: its phase, and for how long.
+// moment is what is known of a VM from its samples: its phase, and how long it has lasted.
 type moment struct{ phase, age int }
 
-// follow reads a history: the moment at every sample.
+// follow returns the moment at every sample of a history.
 func (p process) follow(pps []float64) []moment {
 	levels := make([]float64, len(p)/2)
 	for k := range levels {
@@ -176,7 +176,7 @@ func (p process) follow(pps []float64) []moment {
 	return out
 }
 
-// TestWatch: what is learned of a source gives its stretches the mean and the least length that they have.
+// TestWatch checks the mean and the least length of stretches in the process that is learned from a source.
 func TestWatch(t *testing.T) {
 	const s = time.Second
 	p := watch(workload.NewBursts(1, 9, 2, workload.Uniform(10*s, 14*s), workload.Pareto(2, 20*s), 0.3))

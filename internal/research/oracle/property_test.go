@@ -32,9 +32,8 @@ func small(t *rapid.T) *Workload {
 	return w
 }
 
-// TestNobodyBeatsTheOptimum plays every policy in the full loop. What a policy carries
-// is compared with an optimum whose moves take no time: a victim keeps its VF until the
-// guest lets go, so that a real swap may lose a little less than the charge says.
+// TestNobodyBeatsTheOptimum plays every policy in the full loop. What a policy carries is compared with an optimum whose moves take no
+// time: a victim keeps its VF until the guest releases it, so a real swap may lose slightly less than the charge.
 func TestNobodyBeatsTheOptimum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := small(t)
@@ -78,8 +77,8 @@ func soundAtEveryEvent(t *rapid.T, e *sim.Engine, vfs int) {
 	}
 }
 
-// TestAdaptiveWhenMovesAreHard: plugs that take ten times as long, or often fail, or
-// always fail for some VMs, cost adaptive what the moves themselves lose and no more.
+// TestAdaptiveWhenMovesAreHard: plugs that take ten times as long, or often fail, or always fail for some VMs, cost adaptive only what the
+// moves themselves lose.
 func TestAdaptiveWhenMovesAreHard(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -132,7 +131,7 @@ func TestAdaptiveWhenMovesAreHard(t *testing.T) {
 	}
 }
 
-// TestFluidAgreesWithTheLoop holds the short cut for tuning to the real thing.
+// TestFluidAgreesWithTheLoop compares the shortcut for tuning with the full loop.
 func TestFluidAgreesWithTheLoop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -2,21 +2,21 @@ package oracle
 
 import "slices"
 
-// prospect is what a VM can expect from a tick on, as far as the samples before it tell,
-// if it pays a price for every second with a VF and does what is best for itself.
+// prospect is what a VM can expect from a tick on, as far as the samples before it show, if it pays a price for every second with a VF and
+// does what is best for itself.
 type prospect struct {
 	lead float64 // packets that it is better off with a VF than without
 	plug float64 // packets that a plug costs
 }
 
-// known are VMs of which it is known how they go on, by chance or for certain.
+// known are VMs whose future is known, with certainty or as a process.
 type known interface {
 	// solve returns what the VMs gain together, from the first tick to the last, when a VF costs
 	// price packets/s. It reports the prospect of each VM at every tick, the last tick first.
 	solve(price float64, c Charge, report func(t, vm int, p prospect)) float64
 }
 
-// certain is a VM whose rates are known outright, in packets/s by tick.
+// certain is a VM whose rates are known in advance, in packets/s by tick.
 type certain struct {
 	vm  int
 	pps []float64
@@ -47,12 +47,12 @@ func (l *likely) solve(price float64, c Charge, report func(t, vm int, p prospec
 	for t := len(l.at[0]) - 1; t > 0; t-- {
 		v.back(t)
 		for i, vm := range l.vms {
-			report(t, vm, v.now[v.state(l.at[i][t-1])]) // a sample tells of the second before it
+			report(t, vm, v.now[v.state(l.at[i][t-1])]) // a sample shows the second before it
 		}
 	}
 	gain := 0.0
 	for i, vm := range l.vms {
-		s := v.state(l.at[i][0]) // the first sample is of the present
+		s := v.state(l.at[i][0]) // the first sample shows the present
 		lead := l.process[l.at[i][0].phase].level - price + v.with[s] - v.without[s]
 		report(0, vm, prospect{lead: lead})
 		gain += v.without[s] + max(lead, 0)
@@ -60,14 +60,13 @@ func (l *likely) solve(price float64, c Charge, report func(t, vm int, p prospec
 	return gain
 }
 
-// values are what a VM is worth from a tick on, by the state at the last sample: its
-// phase, and its age in it.
+// values are what a VM is worth from a tick on, by its state at the last sample: its phase, and its age in that.
 type values struct {
 	process
 	price         float64
 	c             Charge
 	first         []int     // number of each phase's state of age 1
-	with, without []float64 // packets for one who has a VF and one who has none
+	with, without []float64 // packets, for a VM with a VF and for one without
 	now           []prospect
 	spare         [2][]float64
 }
@@ -88,11 +87,11 @@ func (v *values) state(m moment) int {
 	return v.first[m.phase] + min(m.age, len(v.process[m.phase].ends)) - 1
 }
 
-// back goes back from the tick after t to tick t: Bellman's equation.
+// back goes back from the tick after t to tick t, by Bellman's equation.
 func (v *values) back(t int) {
 	with, without := v.spare[0], v.spare[1]
 	for k, f := range v.process {
-		var next, idle, pps float64 // what it is worth that the phase ends
+		var next, idle, pps float64 // if the phase ends: worth with a VF and without, and packets/s
 		for j, share := range f.next {
 			if share > 0 {
 				next += share * (v.process[j].level - v.price + v.with[v.first[j]])

@@ -25,7 +25,7 @@ func NewRecorder(w *sim.World, names []string) *Recorder {
 	return r
 }
 
-// Note writes down what has changed. VMs that left gave their VF back.
+// Note records what has changed. VMs that left have returned their VF.
 func (r *Recorder) Note(now time.Time) {
 	at := now.Sub(r.start)
 	seen := 0
@@ -46,7 +46,7 @@ func (r *Recorder) Note(now time.Time) {
 	r.there = seen
 }
 
-// gone closes the books of VMs that are no longer there.
+// gone ends the use of a VF by VMs that are no longer there.
 func (r *Recorder) gone(at time.Duration) {
 	here := make([]bool, len(r.open))
 	for _, v := range r.world.VMs() {

@@ -14,13 +14,12 @@ type rhythm struct {
 	best, adaptive, rentbuy summary
 }
 
-// cycleSeeds is how many seeds a duty cycle is played with: on some the optimum leaves
-// the VFs where they are, on others it follows every burst, and adaptive's net differs by up to nine
-// points between them. Other loads with a rhythm differ by about one.
+// cycleSeeds is how many seeds a duty cycle is played with: with some the optimum leaves the VFs where they are, with others it follows
+// every burst, and adaptive's net differs by up to nine points between them. Other loads with a rhythm differ by about one.
 const cycleSeeds = 8
 
-// TestRhythms holds adaptive to what it must reach on loads with a rhythm or a typical
-// burst, in the fluid simulation: those it was tuned on and those it was not.
+// TestRhythms checks adaptive's targets on loads with a rhythm or a typical burst, in the fluid simulation: those it was tuned on and those
+// it was not.
 func TestRhythms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -68,7 +67,7 @@ func (c *rhythm) check(t *testing.T, name string) {
 	best, a, r := c.best.mean(), c.adaptive.mean(), c.rentbuy.mean()
 	t.Logf("%-18s adaptive %.1f %% (lowest of %d seeds %.1f %%) and %.1f moves, rentbuy %.1f %%, optimum %.1f moves",
 		name, a.Net, c.adaptive.n, c.adaptive.worst, a.MovesPerHour, r.Net, best.MovesPerHour)
-	lowest := 62.0 // where bursts are heavy-tailed and last as long as a move costs, nobody reaches 78
+	lowest := 62.0 // where bursts are heavy-tailed and last as long as a move costs, no policy reaches 78
 	if isCycle(name) {
 		lowest = 89
 		if a.Net < 93 || a.MovesPerHour > 1.1*best.MovesPerHour+0.5 {
@@ -80,7 +79,7 @@ func (c *rhythm) check(t *testing.T, name string) {
 		t.Errorf("%s: net %.1f %% of the optimum on a seed, want %.0f", name, c.adaptive.worst, lowest)
 	}
 	if a.Net < r.Net-0.5 {
-		t.Errorf("%s: net %.1f %%, rent-or-buy that is told the charge reaches %.1f", name, a.Net, r.Net)
+		t.Errorf("%s: net %.1f %%, rent-or-buy, which knows the charge, reaches %.1f", name, a.Net, r.Net)
 	}
 }
 

@@ -68,11 +68,11 @@ func HeldOut() []Named {
 			bursts("held-tails-3min", 40, 0.05, workload.Pareto(1.6, 3*time.Minute), workload.Pareto(1.6, 4*time.Minute), 0.43),
 		},
 		{
-			"held-two-kinds", "bursts of 6 s or of 80 s, as it falls, 30 VFs",
+			"held-two-kinds", "bursts of 6 s or of 80 s at random, 30 VFs",
 			bursts("held-two-kinds", 30, 0, twoKinds, workload.Exponential(70*time.Second), 0.3),
 		},
-		{"held-jobs", "jobs of a length of their own VM, 35 to 200 s, after any time, 24 VFs", jobs},
-		{"held-mixed", "a VM in four each: cycles of a minute, heavy tails, steady, days of 20 min; 36 VFs", heldMixed},
+		{"held-jobs", "jobs of 35 to 200 s, of one length for each VM, after any time, 24 VFs", jobs},
+		{"held-mixed", "a quarter of the VMs each: cycles of a minute, heavy tails, steady, days of 20 min; 36 VFs", heldMixed},
 		{"held-steps", "levels that jump every minute or two, 44 VFs", jumps},
 	}
 }

@@ -38,7 +38,7 @@ func (r *Run) Do(ctx context.Context) (Log, error) {
 	r.Workload.Install(e, "br0")
 	opts := loop.DefaultOptions
 	opts.Mode = model.ModeEnforce
-	opts.Parallel = len(r.Workload.VMs) // as if each VM had a hand of its own: only policies are compared
+	opts.Parallel = len(r.Workload.VMs) // in effect unlimited: only policies are compared
 	core, err := loop.NewCore(r.Rules, opts, &sim.Journal{}, nil)
 	if err != nil {
 		return nil, err
@@ -66,5 +66,5 @@ func (r *Run) names() []string {
 	return out
 }
 
-// epoch is when simulated time begins. Any moment does.
+// epoch is when simulated time begins. Its value does not matter.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -1,10 +1,8 @@
 package oracle
 
-import (
-	"time"
-)
+import "time"
 
-// Sample takes the rates of a workload at every step. A VM that is not there has 0.
+// Sample returns the rates of a workload at every step, 0 for a VM that is not there.
 func Sample(w *Workload, step, length time.Duration) *Rates {
 	r := &Rates{Step: step, PPS: make([][]float64, int(length/step))}
 	all := make([]float64, len(r.PPS)*len(w.VMs))

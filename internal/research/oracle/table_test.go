@@ -102,9 +102,8 @@ func (s *summary) String() string {
 	return fmt.Sprintf("%.1f/%.1f/%.1f", m.Gross, m.Net, m.MovesPerHour)
 }
 
-// TestTable reruns the published table: gross % / net % / moves per hour and VM, means
-// over the seeds. Run it with -table; without, adaptive alone is held to its goals on
-// one seed.
+// TestTable reruns the published table (-table): gross % / net % / moves per hour and VM, means over the seeds. Without -table it only
+// checks adaptive's goals, on one seed.
 func TestTable(t *testing.T) {
 	named := chosen(t)
 	n := *seeds
@@ -146,7 +145,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// chosen is the set of workloads that -set names.
+// chosen returns the set of workloads that -set names.
 func chosen(t *testing.T) []Named {
 	t.Helper()
 	sets := map[string]func() []Named{
@@ -159,7 +158,7 @@ func chosen(t *testing.T) []Named {
 	return named()
 }
 
-// goals holds adaptive to what it must reach.
+// goals checks what adaptive must reach.
 func goals(t *testing.T, named []Named, cells [][]summary, totals []summary) {
 	t.Helper()
 	a, r := totals[len(columns)], totals[len(columns)-1]
@@ -168,8 +167,8 @@ func goals(t *testing.T, named []Named, cells [][]summary, totals []summary) {
 		t.Errorf("adaptive: mean net %.1f %%, worst %.1f %%, at most %.1f moves per hour and VM; want 95, 80, 6", mean(a), a.worst, a.most)
 	}
 	if mean(a) < mean(r)+1 || a.worst < r.worst+1 {
-		t.Errorf("adaptive (%.1f %%, worst %.1f %%) does not beat rent-or-buy (%.1f %%, worst %.1f %%) by a point", mean(a), a.worst, mean(r),
-			r.worst)
+		t.Errorf("adaptive (%.1f %%, worst %.1f %%) does not beat rent-or-buy (%.1f %%, worst %.1f %%) by a point",
+			mean(a), a.worst, mean(r), r.worst)
 	}
 	for i, w := range named {
 		if s := cells[i][len(columns)]; (w.Name == "ties" || w.Name == "constant") && s.most > 0 {

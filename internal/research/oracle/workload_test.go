@@ -138,7 +138,7 @@ func TestTimeRunsEitherWay(t *testing.T) {
 	}
 }
 
-// TestSeedsDiffer: another seed is another history, where the workload has any chance in it.
+// TestSeedsDiffer: another seed gives another history, if the workload has any randomness.
 func TestSeedsDiffer(t *testing.T) {
 	for _, n := range everything() {
 		if n.Name == "constant" || n.Name == "flips" {

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/research/scenario"
 )
 
-// both are the table and the page.
+// both returns the table and the page.
 func both(t *testing.T, r *scenario.Result) (table, page string) {
 	t.Helper()
 	var tab, html bytes.Buffer
@@ -22,7 +22,7 @@ func both(t *testing.T, r *scenario.Result) (table, page string) {
 	return tab.String(), html.String()
 }
 
-// What a policy learned stands in the table and on the page: at the end of the run, and of each phase whose groups are shown.
+// What a policy learned is in the table and on the page: at the end of the run, and of each phase whose groups are shown.
 func TestLearnedIsShown(t *testing.T) {
 	r := result(t, scenario.RunOptions{})
 	if table, page := both(t, r); strings.Contains(table, "LEARNED") || strings.Contains(page, "learned") {
@@ -49,7 +49,7 @@ func TestLearnedIsShown(t *testing.T) {
 	}
 }
 
-// A trace has a group for each VM, of which only those are listed that showed most.
+// A trace has a group for each VM, of which only those with the most bursts are listed.
 func TestMuchLearnedIsCut(t *testing.T) {
 	r := result(t, scenario.RunOptions{})
 	ph := &r.Policies[0].Phases[0]

@@ -86,8 +86,7 @@ bandwidth:
   allocators: [{name: none}, {name: waterfill}]
 `
 
-// What VMs lack is drawn in the colour that the legend shows, times stand under the lowest panel alone, and no
-// promise is drawn for VMs that have none.
+// A shortfall is drawn in the legend's colour, times are shown only under the lowest panel, and no promise is drawn for VMs without one.
 func TestGuaranteesAreDrawnAsTheLegendSays(t *testing.T) {
 	s, err := scenario.Parse(config.Document{Name: "t.yaml", Data: []byte(guaranteed)})
 	if err != nil {
@@ -103,7 +102,7 @@ func TestGuaranteesAreDrawnAsTheLegendSays(t *testing.T) {
 	}
 	_, page, _ := strings.Cut(b.String(), "<svg")
 	if strings.Contains(page, "#-") {
-		t.Error("a colour is no colour")
+		t.Error("a colour is not valid")
 	}
 	first, _, _ := strings.Cut(page, "</svg>")
 	wellFormed(t, "<svg"+first+"</svg>")
@@ -111,7 +110,7 @@ func TestGuaranteesAreDrawnAsTheLegendSays(t *testing.T) {
 		t.Error("what gold lacks under none is not drawn")
 	}
 	if n := strings.Count(first, ">20</text>"); n != 1 {
-		t.Errorf("the last time stands there %d times", n)
+		t.Errorf("the last time is shown %d times, want once", n)
 	}
 	if n := strings.Count(first, "stroke-dasharray:4,3"); n != 1 {
 		t.Errorf("%d promises are drawn, want gold's alone", n)
@@ -128,7 +127,7 @@ func wellFormed(t *testing.T, svg string) {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
-			t.Fatalf("a plot is no XML: %v", err)
+			t.Fatalf("a plot is not XML: %v", err)
 		}
 	}
 }
@@ -213,15 +212,14 @@ func TestNamesDoNoHarm(t *testing.T) {
 		}
 	}
 	for name, write := range map[string]func(io.Writer, *scenario.Result) error{
-		"table": report.Table, "csv": report.CSV,
-		"decisions": report.Decisions,
+		"table": report.Table, "csv": report.CSV, "decisions": report.Decisions,
 	} {
 		var b bytes.Buffer
 		if err := write(&b, r); err != nil {
 			t.Fatal(err)
 		}
 		if strings.ContainsAny(b.String(), "\x1b\a") {
-			t.Errorf("%s plays with the terminal: %q", name, &b)
+			t.Errorf("%s passes control characters to the terminal: %q", name, &b)
 		}
 		if name == "table" {
 			continue

@@ -102,7 +102,7 @@ func TestOneAgainstFive(t *testing.T) {
 	}
 }
 
-// A link that silently carries a third less takes it all from the guaranteed VM, which no reading tells from a VM that wants less:
+// A link that silently carries a third less takes it all from the guaranteed VM, which no reading distinguishes from a VM that wants less:
 // waterfill finds out within two seconds.
 func TestCapacityFalls(t *testing.T) {
 	r := compare(t, "capacity-falls-30.yaml", "waterfill", "waterfill 40ms", "none")
@@ -116,8 +116,8 @@ func TestCapacityFalls(t *testing.T) {
 	}
 }
 
-// The functions of a virtual PF have what each is guaranteed inside, and together what the VM is, against other VMs; without
-// control they do not, and equal shares and DBA-VM waste what some leave.
+// Each function of a virtual PF gets its guarantee, and together they get the VM's, against other VMs; without control they do not, and
+// equal shares and DBA-VM waste what some leave.
 func TestVirtualPF(t *testing.T) {
 	r := compare(t, "virtual-pf.yaml")
 	fill := r["waterfill"]
@@ -140,8 +140,8 @@ func TestVirtualPF(t *testing.T) {
 			t.Errorf("%s has what it is guaranteed in %v %% of the windows", v.Name(), v.Satisfied)
 		}
 	}
-	if names := []string{fill.VMs[0].Name(), fill.VMs[1].Name(), fill.VMs[4].Name(), fill.VMs[5].Name()}; !slices.Equal(names,
-		[]string{"node1", "node1/vf0", "node1/vf3", "node2"}) {
+	names := []string{fill.VMs[0].Name(), fill.VMs[1].Name(), fill.VMs[4].Name(), fill.VMs[5].Name()}
+	if !slices.Equal(names, []string{"node1", "node1/vf0", "node1/vf3", "node2"}) {
 		t.Errorf("rows %v", names)
 	}
 	if got := fill.VMs[3]; got.Sent > 60*2e9 {
@@ -149,7 +149,7 @@ func TestVirtualPF(t *testing.T) {
 	}
 }
 
-// What is promised inside virtual PFs is still promised where nothing is limited, and missed.
+// Without limits, what is promised inside virtual PFs is still promised, and missed.
 func TestNativeLiftsWhatFunctionsHave(t *testing.T) {
 	k := compare(t, "virtual-pf.yaml", "native")["native"]
 	if vf0, vf2 := k.VMs[1], k.VMs[3]; vf0.Guarantee == 0 || vf0.Satisfied > 1 || vf2.Sent < 60*1.5e9 {

@@ -2,7 +2,7 @@ package scenario_test
 
 import "testing"
 
-// What adaptive learns of bursts is what they are, and it is worth more there than what does not learn.
+// adaptive learns the true lengths of bursts, and gains more from them than a policy that does not learn.
 func TestBursts(t *testing.T) {
 	r := runFile(t, "bursts.yaml")
 	a, other := outcome(t, r, "adaptive"), outcome(t, r, "rentbuy")

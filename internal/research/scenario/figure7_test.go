@@ -10,7 +10,7 @@ import (
 	"sluice/internal/research/scenario"
 )
 
-// curve is what a policy of a figure's scenario makes of each number of VMs or rate.
+// curve is a policy's result in a figure's scenario for each number of VMs or rate.
 type curve []*scenario.GroupStat
 
 func curveOf(t *testing.T, r *scenario.Result, label string) (out curve) {
@@ -25,10 +25,10 @@ func delay(g *scenario.GroupStat) float64    { return float64(g.Latency[3]) }
 func mbit(g *scenario.GroupStat) float64     { return g.Mbit * float64(g.VMs) }
 func copyTime(g *scenario.GroupStat) float64 { return g.Files.Mean }
 
-// less is by which share y is below x.
+// less returns the share by which y is below x.
 func less(x, y float64) float64 { return 1 - y/x }
 
-// at is the point with so many VMs.
+// at returns the point with this number of VMs.
 func (c curve) at(t *testing.T, vms int) *scenario.GroupStat {
 	t.Helper()
 	for _, g := range c {
@@ -40,7 +40,7 @@ func (c curve) at(t *testing.T, vms int) *scenario.GroupStat {
 	return nil
 }
 
-// near says how far a figure may be from the published one.
+// near checks that a figure is close to the published one.
 func near(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if math.Abs(got-want) > tolerance {
@@ -66,8 +66,8 @@ func TestVNRAFFigure7a(t *testing.T) {
 	near(t, "delay less with VFs", less(delay(none.at(t, want.FullVMs)), delay(vnraf.at(t, want.FullVMs))), want.FullLess, tolerance)
 }
 
-// The published outcome: VFs take 21 to 58 % off the delay of 32 VMs above 100 requests/s. That they take the more
-// the higher the rate follows from the model. Tolerance: 1 % of the delay.
+// The published outcome: VFs take 21 to 58 % off the delay of 32 VMs above 100 requests/s. That they take off more at higher rates follows
+// from the model. Tolerance: 1 % of the delay.
 func TestVNRAFFigure7b(t *testing.T) {
 	const tolerance = 0.01
 	r, want := runFile(t, "vnraf-figure-7b.yaml"), published.VNRAFFigure7
@@ -95,16 +95,15 @@ func TestVNRAFFigure7c(t *testing.T) {
 			t.Errorf("%d VMs: %.0f Mbit/s with VFs, most is %.0f", vnraf[i].VMs, mbit(vnraf[i]), want.After)
 		}
 		if i > 0 && (mbit(none[i]) >= mbit(none[i-1]) || mbit(none[i]) >= mbit(vnraf[i])) {
-			t.Errorf("%d VMs: %.0f Mbit/s without VFs, %.0f with VFs, %.0f without for fewer VMs", none[i].VMs, mbit(none[i]), mbit(vnraf[i]),
-				mbit(none[i-1]))
+			t.Errorf("%d VMs: %.0f Mbit/s without VFs, %.0f with VFs, %.0f without for fewer VMs",
+				none[i].VMs, mbit(none[i]), mbit(vnraf[i]), mbit(none[i-1]))
 		}
 	}
 	near(t, "Mbit/s without VFs", mbit(none.at(t, want.SendVMs)), want.Before, tolerance*want.Before)
 	near(t, "Mbit/s with VFs", mbit(vnraf.at(t, want.SendVMs)), want.After, tolerance*want.After)
 }
 
-// The published outcome: copies take longer the more VMs there are, and less long with VFs for every number of
-// them. Tolerance: 1 %.
+// The published outcome: copies take longer the more VMs there are, and less time with VFs for every number of VMs. Tolerance: 1 %.
 func TestVNRAFFigure7d(t *testing.T) {
 	const tolerance = 0.01
 	r, want := runFile(t, "vnraf-figure-7d.yaml"), published.VNRAFFigure7
@@ -117,14 +116,14 @@ func TestVNRAFFigure7d(t *testing.T) {
 			t.Errorf("%d VMs: a copy takes %.1f s with VFs, %.1f s without", none[i].VMs, copyTime(vnraf[i]), copyTime(none[i]))
 		}
 		if i > 0 && (copyTime(none[i]) < copyTime(none[i-1]) || copyTime(vnraf[i]) < copyTime(vnraf[i-1])) {
-			t.Errorf("%d VMs: a copy takes less long than beside fewer", none[i].VMs)
+			t.Errorf("%d VMs: a copy takes less time than with fewer VMs", none[i].VMs)
 		}
 	}
 	near(t, "s without VFs", copyTime(none.at(t, want.CopyVMs)), want.Slow, tolerance*want.Slow)
 	near(t, "s with VFs", copyTime(vnraf.at(t, want.CopyVMs)), want.Fast, tolerance*want.Fast)
 }
 
-// The paper does not say how many VFs it had: whatever their number, and whatever is drawn, VFs are no worse anywhere.
+// The paper does not state its number of VFs. Whatever the number and the seed, VFs make nothing worse.
 func TestVNRAFFigure7WithOtherVFs(t *testing.T) {
 	for name, figure := range map[string]struct {
 		of   func(*scenario.GroupStat) float64

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFileTimes checks the times against adding up, for each file alone, what is carried from its start.
+// TestFileTimes compares the times with a sum, for each file alone, of what is carried from its start.
 func TestFileTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const sample = 5 * time.Second

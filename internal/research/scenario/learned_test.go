@@ -22,8 +22,8 @@ timeline:
 policies: [{name: adaptive}, {name: activity}]
 `
 
-// At the end of each phase the report has what the policy knew of the loads of the groups' VMs: of those that burst, are there
-// and were seen to, and of no others; and nothing of policies that learn nothing.
+// At the end of each phase the report has what the policy knew about groups with VMs that are present and were seen to burst, and about no
+// others; and nothing for policies that do not learn.
 func TestLearned(t *testing.T) {
 	s, err := scenario.Parse(config.Document{Name: "t.yaml", Data: []byte(bursty)})
 	if err != nil {

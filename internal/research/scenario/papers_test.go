@@ -47,9 +47,8 @@ func outcome(t *testing.T, r *scenario.Result, label string) *scenario.Outcome {
 	return nil
 }
 
-// The published outcome: all on virtio is slowest everywhere; by lot and by turns every
-// group has some of each; by activity the two busiest groups have all the VFs they can
-// use, the quietest none, and only the second varies.
+// The published outcome: all on virtio is slowest everywhere; at random and in turns every group has some of each; by activity the two
+// busiest groups have all the VFs they can use, the quietest none, and only the second varies.
 func TestFlexVFFigure7(t *testing.T) {
 	r := runFile(t, "flexvf-figure-7.yaml")
 	groups := func(label string) []scenario.GroupStat { return outcome(t, r, label).Phases[0].Groups }
@@ -75,8 +74,8 @@ func TestFlexVFFigure7(t *testing.T) {
 	}
 }
 
-// The published outcome: by activity the FTP server can lose up to 93 % of its
-// throughput to busy neighbours, by turns it stays in the same range.
+// The published outcome: by activity the FTP server can lose up to 93 % of its throughput to busy neighbours, in turns it stays in the same
+// range.
 func TestFlexVFFigure8(t *testing.T) {
 	r := runFile(t, "flexvf-figure-8.yaml")
 	ftp := func(label string, phase int) float64 { return outcome(t, r, label).Phases[phase].Groups[0].Mbit }
@@ -84,23 +83,22 @@ func TestFlexVFFigure8(t *testing.T) {
 	if x := loss("activity"); x < 0.88 || x > 0.96 {
 		t.Errorf("by activity it loses %.0f %%, published: up to 93 %%", 100*x)
 	}
-	// By turns it is without a VF a third of the time, and then as slow: it loses that third of its
-	// throughput on the mean of all its time, but what it is worth to whoever fetches one file is the same
-	// in the median, since two files in three never meet such a turn.
+	// In turns it is without a VF a third of the time, and as slow then: on average it loses that third of its throughput, but the median time
+	// of a file stays the same, since two files in three are not affected.
 	if x := loss("fair"); x < 0.25 || x > 0.35 {
-		t.Errorf("by turns it loses %.0f %%, want its third without a VF", 100*x)
+		t.Errorf("in turns it loses %.0f %%, want its third without a VF", 100*x)
 	}
 	file := func(label string, phase int) *scenario.FileTimes {
 		return outcome(t, r, label).Phases[phase].Groups[0].Files
 	}
 	busy, quiet := file("fair", 0), file("fair", 1)
 	if busy.Done < 20 || math.Abs(busy.Median/quiet.Median-1) > 0.02 {
-		t.Errorf("by turns a file takes %.1f s beside busy VMs and %.1f s beside quiet ones (medians), published: stable", busy.Median,
-			quiet.Median)
+		t.Errorf("in turns a file takes %.1f s beside busy VMs and %.1f s beside quiet ones (medians), published: stable",
+			busy.Median, quiet.Median)
 	}
 	if busy, quiet := file("activity", 0), file("activity", 1); busy.Median < 14*quiet.Median {
-		t.Errorf("by activity a file takes %.1f s beside busy VMs and %.1f s beside quiet ones, published: 93 %% less throughput", busy.Median,
-			quiet.Median)
+		t.Errorf("by activity a file takes %.1f s beside busy VMs and %.1f s beside quiet ones, published: 93 %% less throughput",
+			busy.Median, quiet.Median)
 	}
 }
 
@@ -125,7 +123,7 @@ func TestVNRAFTable2(t *testing.T) {
 	}
 }
 
-// The published holders, for many seeds: they must not hang on one draw.
+// The published holders, for many seeds: they must not depend on one draw.
 func TestVNRAFTable3(t *testing.T) {
 	check := func(r *scenario.Result) {
 		for i, ph := range r.Policies[0].Phases {

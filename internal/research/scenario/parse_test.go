@@ -117,8 +117,7 @@ timeline:
 	}
 }
 
-// What the path carries: nobody more than it wants, everything up to the capacity, and
-// nobody less than an equal share unless it wants less.
+// The path gives no VM more than it wants, is used up to its capacity, and gives no VM less than an equal share unless it wants less.
 func TestCarrierSharesMaxMin(t *testing.T) {
 	var vms []*carried
 	for _, want := range []float64{5, 50, 500, 1000} {

@@ -8,8 +8,8 @@ import (
 	"sluice/internal/config"
 )
 
-// A copy takes its VM's part of the path, more of which others take from 10 s on, and then it is over.
-// A packet waits by how much of the path is in use, by packets and by VMs on it.
+// A copy takes its VM's part of the path, of which others take more from 10 s on, and then it ends. A packet's latency follows the
+// utilisation of the path, by packets and by the VMs on it.
 func TestCopyAndQueueOnVirtio(t *testing.T) {
 	s, err := Parse(config.Document{Name: "copy.yaml", Data: []byte(`
 duration: 80s

@@ -105,7 +105,7 @@ func TestReplayRepeatsDecisions(t *testing.T) {
 	}
 }
 
-// With another policy than the recorded one, what the recorded rules say of VMs counts, with what their packets are worth.
+// With a policy other than the recorded one, the recorded rules for VMs still apply, and so does the value of their packets.
 func TestOtherPolicyOfARecording(t *testing.T) {
 	dir := t.TempDir()
 	s := parse(t, recorded)
@@ -156,7 +156,7 @@ func replay(t *testing.T, dir string, p Policy) []Decision {
 func compareDecisions(t *testing.T, policy string, want, got []Decision) {
 	t.Helper()
 	if len(want) < 10 {
-		t.Fatalf("%s: only %d decisions: the test says nothing", policy, len(want))
+		t.Fatalf("%s: only %d decisions: the test proves nothing", policy, len(want))
 	}
 	for i := range min(len(want), len(got)) {
 		w, g := want[i], got[i]
@@ -205,8 +205,7 @@ func TestReplayTakesOverHolders(t *testing.T) {
 	}
 }
 
-// recordPieces records a host that is looked at somewhat irregularly, and not at all
-// from one moment to another.
+// recordPieces records a host that is sampled somewhat irregularly, and not at all between two times.
 func recordPieces(t *testing.T, s *Scenario, dir string, from, to time.Duration) {
 	t.Helper()
 	h, err := newHost(s, Policy{Name: "activity", Label: "activity", Interval: 10 * time.Second}, 1)
@@ -245,8 +244,7 @@ func recordPieces(t *testing.T, s *Scenario, dir string, from, to time.Duration)
 	}
 }
 
-// The optima of a recording with a pause are worth what they say, nobody is worth more,
-// and the pause is told.
+// The optima of a recording with a pause have the value that they state, no policy gains more, and the pause is reported.
 func TestReplayInPieces(t *testing.T) {
 	for _, sample := range []time.Duration{time.Second, 250 * time.Millisecond} { // a plug takes longer than the second
 		t.Run(sample.String(), func(t *testing.T) { replayInPieces(t, sample) })
@@ -294,7 +292,7 @@ func replayInPieces(t *testing.T, sample time.Duration) {
 		}
 	}
 	if res.Policies[1].Gross < 30 {
-		t.Errorf("activity: gross %.2f: the test says nothing", res.Policies[1].Gross)
+		t.Errorf("activity: gross %.2f: the test proves nothing", res.Policies[1].Gross)
 	}
 }
 

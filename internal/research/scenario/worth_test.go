@@ -21,8 +21,8 @@ func onVF(t *testing.T, r *scenario.Result, policy string) map[string]float64 {
 	return out
 }
 
-// With values the frontends have VFs whenever they are busy, which is half the time, and storage what is left; without them
-// the same loads leave the frontends none.
+// With values the frontends have VFs whenever they are busy, which is half the time, and storage has the rest; without values the same
+// loads leave the frontends none.
 func TestValue(t *testing.T) {
 	r := runFile(t, "value.yaml")
 	for _, policy := range []string{"adaptive", "activity"} {
@@ -34,7 +34,7 @@ func TestValue(t *testing.T) {
 	if o := outcome(t, r, "adaptive"); o.Net < 99 || !r.Worth {
 		t.Errorf("adaptive has %.1f %% of the value, want 99", o.Net)
 	}
-	fair := onVF(t, r, "fair") // time in proportion to what is said of latency: 3, 1/3, 1, 1
+	fair := onVF(t, r, "fair") // time in proportion to the values by latency: 3, 1/3, 1, 1
 	if fair["web"] < 2*fair["storage"] || fair["backup"] > fair["storage"]/2 {
 		t.Errorf("fair by value: %v", fair)
 	}
@@ -46,7 +46,7 @@ func TestValue(t *testing.T) {
 	text = regexp.MustCompile(`latency_sensitivity: \w+, `).ReplaceAll(text, nil)
 	text = regexp.MustCompile(`\nworth: .*`).ReplaceAll(text, nil)
 	if bytes.Contains(text, []byte("latency_s")) || bytes.Contains(text, []byte("_cpu")) {
-		t.Fatal("not all that is said of worth was taken out")
+		t.Fatal("some settings of worth are left")
 	}
 	s, err := scenario.Parse(config.Document{Name: "value.yaml", Data: text})
 	if err != nil {

@@ -186,7 +186,7 @@ func (h *host) rest() {
 func (h *host) unlimited() error {
 	for n := range h.World.nics() {
 		if vf := h.World.vf(n.hasVF); vf != nil && !n.foreign && vf.MaxTxRate != 0 {
-			return fmt.Errorf("%s is limited to %d bit/s still", n, vf.MaxTxRate)
+			return fmt.Errorf("%s is still limited to %d bit/s", n, vf.MaxTxRate)
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func TestFiltersOfVMsThatEndUnseen(t *testing.T) {
 	}
 	for f := range h.filters {
 		if !p.self[f.MAC] {
-			t.Errorf("the filter for %s is booked, but not there", f.MAC)
+			t.Errorf("the filter for %s is recorded, but not there", f.MAC)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestFilterUnderWayStaysBooked(t *testing.T) {
 	h.run(10 * time.Second)
 	for mac := range h.World.PFs()[0].self {
 		if !h.filters[model.Filter{PF: "pf0", MAC: mac}] {
-			t.Errorf("the filter for %s is there and not booked", mac)
+			t.Errorf("the filter for %s is there, but not recorded", mac)
 		}
 	}
 }

@@ -233,7 +233,7 @@ func (y *promises) end() error {
 	all := y.r.IntN(2) == 0
 	y.World.OnFlow(nil)
 	if all {
-		for y.Core == nil { // it was killed late: the next daemon sees first what stands
+		for y.Core == nil { // it was killed late: the next daemon first sees what is in force
 			y.again()
 			y.host.run(5 * time.Second)
 		}
@@ -269,7 +269,7 @@ func (y *promises) end() error {
 		}
 	}
 	if n := len(y.traffic.held); all && n > 0 {
-		return fmt.Errorf("%d limits stand after all was lifted: %v", n, y.traffic.held)
+		return fmt.Errorf("%d limits remain after all were lifted: %v", n, y.traffic.held)
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func (h *host) sound() error {
 	}
 	for at, port := range h.World.fdb {
 		if !macs[at.mac] {
-			return fmt.Errorf("%s sends %s, whose VM has gone, to %s", at.network, at.mac, port)
+			return fmt.Errorf("%s sends %s, whose VM is gone, to %s", at.network, at.mac, port)
 		}
 	}
 	for _, p := range h.World.PFs() {
@@ -191,7 +191,7 @@ func (h *host) sound() error {
 		}
 	}
 	if len(h.World.mirrors) > 0 {
-		return fmt.Errorf("windows left open: %v", h.World.mirrors)
+		return fmt.Errorf("dual paths left open: %v", h.World.mirrors)
 	}
 	return nil
 }
@@ -323,6 +323,6 @@ func TestWhatCutsAVMOffIsRepairedFirst(t *testing.T) {
 	h.At(epoch.Add(10500*time.Millisecond), func() { h.World.UnloadDriver(h.World.VMs()[2]) })
 	h.run(15 * time.Second)
 	if got := h.meter.stop(h.World.Now); got.most() == 0 || got.most() > h.Sample {
-		t.Errorf("%v, want something, and not longer than until the next look and the repair", h.meter.story)
+		t.Errorf("%v, want something, but at most until the next Snapshot and the repair", h.meter.story)
 	}
 }

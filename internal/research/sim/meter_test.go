@@ -22,9 +22,9 @@ var directionNames = [directions]string{"wire", "bridge", "other VFs", "out"}
 // gaps are the longest uninterrupted times in which a VM was unreachable.
 type gaps [directions]time.Duration
 
-// most is the longest of those that are bounded. From other guests' VFs is measured only: a
-// VM on virtio is reached from there through a filter of the PF, of which there may be none
-// to spare, and which a daemon that is dead while a first VF comes into use cannot set.
+// most returns the longest of the gaps that are bounded. Reachability from other guests' VFs is only measured: a VM on virtio is reached
+// from there through a filter of the PF, for which there may be no room, and which a dead daemon cannot set when the first VF comes into
+// use.
 func (g gaps) most() time.Duration { return max(g[fromWire], g[fromBridge], g[fromGuest]) }
 
 func (g *gaps) add(o gaps) {
@@ -41,7 +41,7 @@ func (g gaps) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// meter looks at every event whether each NIC of each VM is reached.
+// meter checks at every event whether each NIC of each VM is reachable.
 type meter struct {
 	w     *World
 	since map[*NIC]*[directions]time.Time // since when it is not; zero: it is
@@ -55,9 +55,8 @@ func newMeter(w *World) *meter {
 	return &meter{w: w, since: map[*NIC]*[directions]time.Time{}, of: map[string]gaps{}, story: map[string]string{}}
 }
 
-// counts says whether it is for Sluice and the host to reach the NIC: not one whose guest
-// listens to nothing, whose VF is another's doing, or whose tap somebody took down; nor one
-// that does not give up a VF whose PF has lost its link.
+// counts reports whether Sluice and the host are responsible for reaching the NIC: not if its guest receives nothing, others attached its
+// VF or took its tap down, or its guest keeps a VF whose PF has lost its link.
 func (m *meter) counts(n *NIC) bool {
 	if p, v := m.w.pf(n.hasVF.PF), n.VM; n.open && p != nil && !p.LinkUp && (v.IgnoreUnplug || v.Slow > 0 || n.TapDown) {
 		return false
@@ -65,8 +64,7 @@ func (m *meter) counts(n *NIC) bool {
 	return n.VM.listens() && !n.foreign && (n.open || !n.TapDown)
 }
 
-// note is for Engine.OnEvent: it looks at what is true after everything that happens at
-// a moment.
+// note is for Engine.OnEvent: it checks the state after each event.
 func (m *meter) note(now time.Time) {
 	for n := range m.w.nics() {
 		since := m.since[n]
@@ -90,13 +88,13 @@ func (m *meter) note(now time.Time) {
 		}
 	}
 	for n := range m.since {
-		if n.VM.gone { // for as long as it was there it counts
+		if n.VM.gone { // it counts for as long as it was there
 			m.forget(n, now)
 		}
 	}
 }
 
-// forget ends what is open of a NIC.
+// forget ends the open gaps of a NIC.
 func (m *meter) forget(n *NIC, now time.Time) {
 	for d, t := range m.since[n] {
 		if !t.IsZero() {
@@ -106,7 +104,7 @@ func (m *meter) forget(n *NIC, now time.Time) {
 	delete(m.since, n)
 }
 
-// stop ends what is open still.
+// stop ends all open gaps.
 func (m *meter) stop(now time.Time) gaps {
 	for n := range m.since {
 		m.forget(n, now)

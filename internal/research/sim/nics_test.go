@@ -7,8 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// pair is a host whose last VM has a second NIC on a network of its own, with a PF that has
-// a VF for it.
+// pair makes a host whose last VM has a second NIC on a network of its own, with a PF that has a VF for it.
 func pair(t *testing.T) (h *host, first, second *NIC) {
 	h = newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
 	h.World.AddPF("pf8", "br8", 1, 0)
@@ -17,8 +16,7 @@ func pair(t *testing.T) (h *host, first, second *NIC) {
 	return h, v.NICs[0], second
 }
 
-// stuckPlug is a pair whose first NIC has a VF, and whose guest does not see the one that is
-// being plugged behind the second.
+// stuckPlug makes a pair whose first NIC has a VF, and whose guest does not see the VF that is being plugged for the second.
 func stuckPlug(t *testing.T) (h *host, first, second *NIC) {
 	t.Helper()
 	h, first, second = pair(t)
@@ -41,7 +39,7 @@ func stuckPlug(t *testing.T) (h *host, first, second *NIC) {
 	return h, first, second
 }
 
-// A VM with two NICs has a VF behind each, and nobody is cut off on the way there.
+// A VM with two NICs gets a VF for each, and nobody is cut off meanwhile.
 func TestTwoNICs(t *testing.T) {
 	h, _, _ := pair(t)
 	h.neverCutOff()
@@ -52,8 +50,7 @@ func TestTwoNICs(t *testing.T) {
 	}
 }
 
-// A NIC that is cut off is repaired at once, though the plug of another NIC of its VM is
-// stuck in the guest.
+// A NIC that is cut off is repaired at once even while the plug of another NIC of its VM is stuck in the guest.
 func TestRepairBesideAMoveOfTheVM(t *testing.T) {
 	h, first, second := stuckPlug(t)
 	h.OnEvent = h.meter.note
@@ -63,12 +60,11 @@ func TestRepairBesideAMoveOfTheVM(t *testing.T) {
 		t.Errorf("%s\n%s", h.meter.story, h.dump())
 	}
 	if v := h.Core.View(); len(v.Active) != 1 || v.Active[0].Move.NIC != second.Alias {
-		t.Errorf("the plug did not go on\n%s", h.dump())
+		t.Errorf("the plug did not continue\n%s", h.dump())
 	}
 }
 
-// A NIC whose VF's PF loses its link gets away from there though the plug of another NIC of
-// its VM is stuck in the guest: the plug is taken back.
+// A NIC leaves a VF whose PF has lost its link even while the plug of another NIC of its VM is stuck in the guest: the plug is undone.
 func TestLinkLostBesideAStuckPlug(t *testing.T) {
 	h, _, _ := stuckPlug(t)
 	h.OnEvent = h.meter.note
@@ -79,8 +75,7 @@ func TestLinkLostBesideAStuckPlug(t *testing.T) {
 	}
 }
 
-// Both NICs of a VM whose guest falls back to virtio are repaired at the first look, and what
-// cuts them off before what else is found about them.
+// Both NICs of a VM whose guest falls back to virtio are repaired at the first Snapshot, beginning with what cuts them off.
 func TestBothNICsAreRepairedAtOnce(t *testing.T) {
 	h, first, _ := pair(t)
 	h.run(8 * time.Second)
@@ -93,8 +88,7 @@ func TestBothNICsAreRepairedAtOnce(t *testing.T) {
 	}
 }
 
-// A VF goes from one NIC of a VM to another: it is out of the one before it is set up for
-// the other.
+// A VF that moves from one NIC of a VM to another is removed from the first before it is set up for the second.
 func TestVFGoesToTheOtherNICOfItsVM(t *testing.T) {
 	h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
 	h.neverCutOff()

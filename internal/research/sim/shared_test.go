@@ -11,8 +11,8 @@ import (
 // clone makes one VM have another's MAC.
 func (h *host) clone(of, v *VM) { v.NICs[0].MAC = of.NICs[0].MAC }
 
-// Two VMs with one MAC: neither is given a VF, not even one that is pinned. What reaches
-// the innocent one goes on to, and repairs do not undo each other for ever.
+// Of two VMs with the same MAC neither gets a VF, even if pinned. Both stay as reachable as they were, and repairs do not undo each other
+// for ever.
 func TestSharedMAC(t *testing.T) {
 	for name, rules := range map[string]model.Rules{
 		"":       {Policy: "activity", Interval: 3 * time.Second},
@@ -45,13 +45,12 @@ func TestSharedMAC(t *testing.T) {
 	}
 }
 
-// A VM that starts with the MAC of one that is being given a VF: the plug is taken back,
-// and the bridge has no entry again that leads to one of them only.
+// If a VM starts with the MAC of one that is getting a VF, the plug is undone, and no bridge entry that leads to only one of them remains.
 func TestSharedMACDuringAPlug(t *testing.T) {
 	for _, at := range []model.StepKind{model.StepAddSelf, model.StepOpenDualPath, model.StepSetMAC, model.StepAttach, model.StepWaitGuest} {
 		h := newHost(t, 2, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
 		v := h.World.vms[1]
-		v.NoDriver = true // so that it is taken back at the latest then
+		v.NoDriver = true // so that the plug is undone then at the latest
 		h.OnStep = func(s model.Step) Verdict {
 			if s.Kind == at && s.Subject.VM == v.ID {
 				h.OnStep = nil

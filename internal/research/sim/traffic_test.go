@@ -21,7 +21,7 @@ func (s *sends) At(time.Time) (float64, float64, float64) {
 	return pps, pps * frame, 0
 }
 
-// newShared is a world of VMs that want to send so many bits/s each through one link of 10 Gbit/s.
+// newShared makes a world of VMs that want to send so many bits/s each through one link of 10 Gbit/s.
 func newShared(t *testing.T, tr *Traffic, wants ...float64) (*Engine, []*NIC) {
 	t.Helper()
 	w := &World{Now: epoch, Timing: PaperTiming}
@@ -61,7 +61,7 @@ func txKey(n *NIC, p model.Path) model.LimitKey {
 	return model.LimitKey{VM: n.VM.ID, NIC: n.Alias, Path: p, Dir: model.Tx}
 }
 
-// enforcers in the order of World.Enforcers.
+// Indices of the enforcers in World.Enforcers.
 const (
 	useVF = iota
 	useGuest
@@ -69,7 +69,7 @@ const (
 	usePolice
 )
 
-// A full link is shared by flows; who wants less has it, and what is true of the link counts, not its speed.
+// A full link is shared by flows; a NIC that wants less than its share gets all of it; and the link's real capacity counts, not its speed.
 func TestLinkIsSharedByFlows(t *testing.T) {
 	e, nics := newShared(t, &Traffic{}, 8*gbit, 8*gbit, 1*gbit)
 	nics[1].Flows = 5
@@ -83,7 +83,7 @@ func TestLinkIsSharedByFlows(t *testing.T) {
 	wantRates(t, "without link", nics, 0, 0, 0)
 }
 
-// What the host carries in packets bounds those on virtio only, and the small packets of a flood most.
+// The host's packet rate limits only NICs on virtio.
 func TestHostCarriesSoManyPackets(t *testing.T) {
 	e, nics := newShared(t, &Traffic{Packets: 100e3}, 5*gbit, 5*gbit)
 	frame := 8.0 * (1514 + Overhead)
@@ -94,7 +94,7 @@ func TestHostCarriesSoManyPackets(t *testing.T) {
 	wantRates(t, "one on a VF", nics, 5*gbit, 100e3*frame)
 }
 
-// What is allowed ends with its lease; the contract, and the limit of a VF, stay.
+// An allowance ends with its lease; the contract, and the limit of a VF, remain.
 func TestLeasesEnd(t *testing.T) {
 	e, nics := newShared(t, &Traffic{}, 4*gbit, 4*gbit)
 	e.World.Give(nics[1].VM, model.VFID{PF: "pf0", Index: 0})
@@ -113,7 +113,7 @@ func TestLeasesEnd(t *testing.T) {
 	wantRates(t, "lifted", nics, 4*gbit, 2*gbit)
 }
 
-// A tree gives guarantees first, whatever the flows, and shares by itself what its root allows.
+// A tree serves guarantees first, whatever the flows, and shares by itself what its root allows.
 func TestTreeKeepsGuarantees(t *testing.T) {
 	e, nics := newShared(t, &Traffic{Tree: true}, 8*gbit, 8*gbit)
 	nics[1].Flows = 9
@@ -124,7 +124,7 @@ func TestTreeKeepsGuarantees(t *testing.T) {
 	wantRates(t, "in the tree", nics, 6.2*gbit, 1.8*gbit)
 }
 
-// A guest's own limiter holds on both paths, unless the guest lies, and ends with a reboot.
+// A guest's own limiter applies on both paths, unless the guest lies, and ends with a reboot.
 func TestGuestLimitsBothPaths(t *testing.T) {
 	e, nics := newShared(t, &Traffic{}, 4*gbit)
 	nics[0].VM.InGuest = true
@@ -143,7 +143,7 @@ func TestGuestLimitsBothPaths(t *testing.T) {
 	wantRates(t, "after a reboot", nics, 4*gbit)
 }
 
-// Counters say what was sent, on the path on which it was sent, with the noise that is asked for.
+// Counters show what was sent on each path, with the noise that is asked for.
 func TestReadingsCount(t *testing.T) {
 	e, nics := newShared(t, &Traffic{Noise: 0.1, Rand: rand.New(rand.NewPCG(1, 2))}, 4*gbit)
 	rate := func(path int) float64 {

@@ -8,8 +8,7 @@ import (
 	"sluice/internal/model"
 )
 
-// What a VF of a PF moves that does not count it is what the guest says: a Snapshot shows that, and there
-// is no Reading of it.
+// If a PF has no counters for a VF, a Snapshot shows what the guest claims, and there is no Reading.
 func TestUncountedVF(t *testing.T) {
 	for _, counts := range []model.Tri{model.Yes, model.No} {
 		w := &World{Now: epoch}
@@ -43,7 +42,7 @@ func TestUncountedVF(t *testing.T) {
 	}
 }
 
-// What a VM's metadata asks for is in a Snapshot, and so is who attached a VF.
+// A Snapshot shows what a VM's metadata asks for, and who attached a VF.
 func TestSnapshotShowsMetadata(t *testing.T) {
 	w := &World{Now: epoch}
 	p := w.AddPF("pf0", "br0", 1, 0)

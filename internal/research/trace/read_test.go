@@ -107,11 +107,10 @@ func TestTroublesAreCountedAndHandled(t *testing.T) {
 	}
 	text := set.Report.String()
 	for _, place := range []string{
-		"line 3: packets/s negative", "line 4: packets/s not finite", "line 7", "line 9", "VM a from 6.5s to 30s",
-		", ...",
+		"line 3: packets/s negative", "line 4: packets/s not finite", "line 7", "line 9", "VM a from 6.5s to 30s", ", ...",
 	} {
 		if !strings.Contains(text, place) {
-			t.Errorf("the report does not tell %q:\n%s", place, text)
+			t.Errorf("the report does not mention %q:\n%s", place, text)
 		}
 	}
 	p := Player{Series: s, Start: time.Unix(0, 0)}
@@ -244,7 +243,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// endless is a file that begins somehow and goes on with one byte for ever.
+// endless is a file that begins with some text and repeats one byte for ever.
 type endless struct {
 	begin io.Reader
 	more  byte
@@ -263,7 +262,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A line without end, compressed to nothing maybe, is refused before it fills the memory.
+// An endless line, perhaps well compressed, is refused before it exhausts memory.
 func TestLinesAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -17,8 +17,7 @@ var hours = flag.Float64("hours", 1, "virtual hours for which liars lie")
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// crowd is a host of VMs of which there are more than VFs. The first want VFs that they do not
-// need; the others are steady and say what is true.
+// crowd is a host with more VMs than VFs. The first VMs want VFs that they do not need; the others have steady loads and tell the truth.
 type crowd struct {
 	policy string
 	floods []workload.Flood // of the liars
@@ -26,7 +25,7 @@ type crowd struct {
 	hours  float64
 }
 
-// outcome is what came of a run.
+// outcome is the result of a run.
 type outcome struct {
 	held    time.Duration // time that liars had a VF
 	wins    int           // how often they got one
@@ -108,13 +107,12 @@ func forge(vm *model.VM) float64 {
 	return 0
 }
 
-// grain is how exactly a policy can take a VF away: a round, or some samples.
+// grain is how precisely in time a policy can take a VF away: a round, or some samples.
 var grain = map[string]time.Duration{"adaptive": 30 * time.Second, "rentbuy": 30 * time.Second, "activity": 300 * time.Second}
 
-// What liars gain over telling the truth is bounded by what they earn: some seconds with a VF
-// for each that they are really busy on virtio, the fewer the more the host can see, and the fewer once the port has
-// shown that they lie. Beyond that they keep a VF, each time that they have won one, only for as long as the policy
-// leaves it to a VM that it knows to be idle.
+// What liars gain over telling the truth is bounded by what they earn: some seconds with a VF for each second in which they are really busy
+// on virtio, fewer the more the host can see, and fewer once the port has shown that they lie. Beyond that they keep a VF that they have
+// won only as long as the policy leaves it to a VM that it knows to be idle.
 func TestLiesDoNotPay(t *testing.T) {
 	const boast, modest = 14.88e6, 70e3 // line rate; and what ranks it above most of the others
 	once := func(long time.Duration) []workload.Flood {
@@ -165,10 +163,9 @@ func TestLiesDoNotPay(t *testing.T) {
 		again, long bool
 	}
 	for policy, flood := range map[string]time.Duration{
-		"adaptive": 13 * time.Second, "rentbuy": 13 * time.Second,
-		"activity": 2 * time.Minute,
+		"adaptive": 13 * time.Second, "rentbuy": 13 * time.Second, "activity": 2 * time.Minute,
 	} {
-		truths := map[run]outcome{} // by what floods there are: witnesses change nothing for those who tell the truth
+		truths := map[run]outcome{} // by kind of flood: witnesses change nothing for those who tell the truth
 		for _, c := range cases {
 			t.Run(policy+"/"+c.name, func(t *testing.T) {
 				floods := c.floods(flood)

@@ -76,7 +76,7 @@ func TestSensorLagsAndShakes(t *testing.T) {
 	}
 }
 
-// TestAgain: with its own seed a source has the same history again, with another one another.
+// TestAgain: with its own seed a source has the same history again, with another seed another one.
 func TestAgain(t *testing.T) {
 	b := NewBursts(5, 9, 2, Exponential(6*time.Second), Exponential(14*time.Second), 0.3)
 	same, other := b.Again(5), b.Again(6)

@@ -95,7 +95,7 @@ func TestImportArrows(t *testing.T) {
 			}
 			for one, others := range apart {
 				if under(name, one) && slices.ContainsFunc(others, func(o string) bool { return under(to, o) }) {
-					t.Errorf("%s imports %s: they are to be apart", p.ImportPath, imp)
+					t.Errorf("%s imports %s: these must stay apart", p.ImportPath, imp)
 				}
 			}
 		}

@@ -92,8 +92,7 @@ func checkPaths(t *testing.T, args []string) error {
 			switch {
 			case installed.MatchString(path):
 				if !slices.ContainsFunc(packaged(t), func(p string) bool {
-					return path == p || strings.HasSuffix(p, "/") &&
-						strings.HasPrefix(path, p)
+					return path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p)
 				}) {
 					return fmt.Errorf("no package installs %s", path)
 				}

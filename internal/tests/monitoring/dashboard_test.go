@@ -137,7 +137,7 @@ func TestDashboardVariables(t *testing.T) {
 	text := read(t, dashboardFile)
 	for _, m := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(names, m[1]) && !strings.HasPrefix(m[1], "__") {
-			t.Errorf("$%s is no variable", m[1])
+			t.Errorf("$%s is not a variable", m[1])
 		}
 	}
 	for _, name := range names {

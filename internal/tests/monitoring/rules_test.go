@@ -140,7 +140,7 @@ func showsAll(t *testing.T, u *unit, alert string) bool {
 	all := alerts(t)
 	i := slices.IndexFunc(all, func(r rule) bool { return r.Alert == alert })
 	if i < 0 {
-		t.Errorf("test %q is of no alert that there is", u.Name)
+		t.Errorf("test %q is of an alert that does not exist", u.Name)
 		return false
 	}
 	for _, sel := range selectors(t, all[i].Expr) {
@@ -172,8 +172,8 @@ func TestAlertsMatchTheDaemon(t *testing.T) {
 		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || len(r.Labels) != 1 {
 			t.Errorf("%s has labels %v", r.Alert, r.Labels)
 		}
-		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Annotations["runbook_url"] != runbookAt+
-			strings.ToLower(r.Alert) {
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" ||
+			r.Annotations["runbook_url"] != runbookAt+strings.ToLower(r.Alert) {
 			t.Errorf("%s has annotations %v", r.Alert, r.Annotations)
 		}
 	}
@@ -257,7 +257,7 @@ func TestRunbook(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
-		t.Errorf("%s has a section on %s, which is no alert", runbook, name)
+		t.Errorf("%s has a section on %s, which is not an alert", runbook, name)
 	}
 }
 
