@@ -33,7 +33,7 @@ type span struct {
 // this test checks, also for the move back.
 func TestFlexVFFigure6(t *testing.T) {
 	vm := *figure6VM
-	l := &lossTest{rig: newRig(t, onlyByHand, vm), vm: vm, peer: "ext"}
+	l := &lossTest{rig: aloneRig(t, onlyByHand, vm), vm: vm, peer: "ext"}
 	protocols := []string{"tcp", "udp"}
 	asking := map[string]*lab.Asking{}
 	for _, p := range protocols {
