@@ -75,6 +75,7 @@ race: $(NFPM) $(SBOM) ## unit and integration tests under the race detector, but
 long: ## in full, without the race detector: what is in NORACE or has a short form; guarantees on real kernel queues and real TCP
 	$(GOTEST) -count=1 -timeout 20m $$({ printf '%s\n' $(NORACE); git grep -l 'testing\.Short()' -- '*_test.go' | xargs -n 1 dirname | sed 's|^|./|'; } | sort -u | grep -vE '/(sim|bench)$$')
 	$(GOTEST) -count=1 ./lab/bench
+	SLUICE_BENCH_SHORT=1 scripts/measure bwcost
 
 faults: ## every test on the simulated host in full: 10,000 random fault schedules, 500 of what may break guarantees, kills at every step
 	$(GOTEST) -timeout 30m ./internal/research/sim -schedules 10000 -promised 500
