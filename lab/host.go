@@ -37,8 +37,8 @@ type Options struct {
 	Detached bool
 }
 
-// Host is the host under test. Its methods may be called concurrently. Every call ends with its context; a context without a deadline
-// gets one.
+// Host is the host under test. Its methods may be called concurrently. Every call ends with its context, and
+// after some minutes in any case.
 type Host struct {
 	// ArtifactDir is the directory of this lab's logs.
 	ArtifactDir string

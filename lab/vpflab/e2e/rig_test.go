@@ -47,7 +47,7 @@ func newRig(t *testing.T, options string) *rig {
 	t.Helper()
 	t.Parallel()
 	host := vpflab.ForTest(t) // it may wait for other labs to end
-	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	t.Cleanup(cancel)
 	r := &rig{Host: host, t: t, ctx: ctx, serial: new(int), cniVersion: "1.1.0"}
 	r.must(r.PutPrograms(ctx))
