@@ -365,12 +365,17 @@ func TestIntervalIsThePolicys(t *testing.T) {
 	}
 }
 
-func TestGuaranteesForVFsOnly(t *testing.T) {
+func TestGuaranteesInPackets(t *testing.T) {
 	const text = "pfs: [{name: a, vfs: all}]\nbandwidth: {packets: 800kpps}\nvms: [{match: a, guarantee: 800kpps}, {match: b, guarantee: " +
 		"1Gbit 1Mpps}]\n"
 	want := []string{"sluice.yaml:3:50: vms[1].guarantee: virtio cannot carry 1Mpps here (bandwidth.packets is 800kpps), so it can be " +
 		"kept only on a VF"}
 	if have := parseText(t, text).Warnings(); !slices.Equal(have, want) {
+		t.Errorf("%q", have)
+	}
+	want = []string{"sluice.yaml:2:19: vms[0].guarantee: on virtio 5kpps are not kept while nothing says how many the host carries; " +
+		"set bandwidth.packets"}
+	if have := parseText(t, "pfs: [{name: a, vfs: all}]\nvms: [{match: a, guarantee: 1Gbit 5kpps}]\n").Warnings(); !slices.Equal(have, want) {
 		t.Errorf("%q", have)
 	}
 }
@@ -391,7 +396,7 @@ func TestRulesThatClash(t *testing.T) {
 		{"[{match: db, sla_nic: net1, limit: 2Gbit}, {match: db, limit: 1Gbit}]", ""},
 		{"[{match: db, sla_nic: net1, limit: 2Gbit}, {match: db, sla_nic: net2, limit: 1Gbit}]", ""},
 		{"[{match: 'db-*', guarantee: 1Gbit}, {match: db-1, guarantee: 1Gbit, limit: 4Gbit}]", ""},
-		{"[{match: 'db-*', guarantee: 1Gbit}, {match: db-1, guarantee: 5kpps}]", ""},
+		{"[{match: 'db-*', guarantee: 1Gbit}, {match: db-1, guarantee: 5kpps}]\nbandwidth: {packets: 800kpps}", ""},
 		{"[{match: 'db-*', guarantee: 1Gbit}, {match: '*', guarantee: 2Gbit}]", ""},
 	} {
 		if have := strings.Join(parseText(t, "pfs: [{name: a, vfs: all}]\nvms: "+tc.vms+"\n").Warnings(), "\n"); have != tc.want {
