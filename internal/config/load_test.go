@@ -373,7 +373,7 @@ func TestGuaranteesInPackets(t *testing.T) {
 	if have := parseText(t, text).Warnings(); !slices.Equal(have, want) {
 		t.Errorf("%q", have)
 	}
-	want = []string{"sluice.yaml:2:19: vms[0].guarantee: on virtio 5kpps are not kept while nothing says how many the host carries; " +
+	want = []string{"sluice.yaml:2:18: vms[0].guarantee: on virtio 5kpps are not kept while nothing says how many the host carries; " +
 		"set bandwidth.packets"}
 	if have := parseText(t, "pfs: [{name: a, vfs: all}]\nvms: [{match: a, guarantee: 1Gbit 5kpps}]\n").Warnings(); !slices.Equal(have, want) {
 		t.Errorf("%q", have)
