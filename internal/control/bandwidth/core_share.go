@@ -41,10 +41,10 @@ func (c *Core) share(now time.Time, l *uplink) {
 
 // gather lists the senders. Traffic that cannot be limited is not the Allocator's to distribute.
 func (c *Core) gather(now time.Time, l *uplink) {
-	l.sharers.reset()
+	l.reset()
 	taken := 0.0
 	if l.tree {
-		l.sharers.add(nil, Sender{ID: model.NICID{NIC: l.pf}, Known: true}, c.force(l.group))
+		l.add(nil, Sender{ID: model.NICID{NIC: l.pf}, Known: true}, c.force(l.group))
 	}
 	for _, n := range l.nics {
 		switch {
@@ -55,7 +55,7 @@ func (c *Core) gather(now time.Time, l *uplink) {
 			taken += n.sent.Bits
 			n.allow = Allowance{max(float64(n.promised.Bits), l.fairShare(n)), limitOf(&n.own).Packets} // for the next try and other path
 		default: // includes a NIC with a guarantee that cannot be limited: the others can be
-			l.sharers.add(n, c.sender(now, n, l), c.force(n.allow))
+			l.add(n, c.sender(now, n, l), c.force(n.allow))
 		}
 	}
 	l.uncontrolled += (taken - l.uncontrolled) / 2

@@ -187,7 +187,8 @@ func (h *HTB) applyTo(ctx context.Context, snap *model.Snapshot, name string, as
 // police limits taps that are in no tree.
 func (h *HTB) police(ctx context.Context, snap *model.Snapshot, asked map[model.LimitKey]model.Limit, r *results) {
 	for key, limit := range asked {
-		now, err := limit, error(nil)
+		now := limit
+		var err error
 		if nic := tapOf(snap, key); nic != nil {
 			now, err = h.lead(ctx, &member{nic: nic, limit: limit}, 0, limit.Bits)
 		} else {
