@@ -75,16 +75,16 @@ func (k checker) bandwidth(known Known) {
 	k.only("bandwidth.packets", k.Bandwidth.Packets, "packets")
 }
 
-// needVFs warns about guarantees in packets/s that virtio cannot keep.
-func (c *Config) needVFs() (list []string) {
+// packetGuarantees warns about guarantees in packets/s that virtio cannot keep.
+func (c *Config) packetGuarantees() (list []string) {
 	host := c.Bandwidth.Packets
 	warn := func(key string, g Rate) {
 		key += ".guarantee"
-		if g.Packets > 0 && host.Packets == 0 {
+		switch {
+		case g.Packets > 0 && host.Packets == 0:
 			list = append(list, fmt.Sprintf("%s: %s: on virtio %s are not kept while nothing says how many the host carries; set bandwidth.packets",
 				c.pos[key], key, Rate{Packets: g.Packets}))
-		}
-		if above(g.Packets, host.Packets) {
+		case above(g.Packets, host.Packets):
 			list = append(list, fmt.Sprintf("%s: %s: virtio cannot carry %s here (bandwidth.packets is %s), so it can be kept only on a VF",
 				c.pos[key], key, Rate{Packets: g.Packets}, host))
 		}
