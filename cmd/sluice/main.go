@@ -28,6 +28,6 @@ func run() int {
 	return cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, cli.Deps{
 		Version: version.Or(linked),
 		Demo:    demo.Run,
-		Known:   config.Known{Policies: placement.Policies(), Allocators: bandwidth.Names()},
+		Known:   config.Known{Policies: placement.Policies(), Allocators: bandwidth.Allocators()},
 	})
 }

@@ -13,7 +13,7 @@ import (
 func TestComplaints(t *testing.T) {
 	known := Known{Policies: map[string]model.PolicyInfo{
 		"activity": {}, "adaptive": {Params: []model.Param{{Name: "hold", Unit: "s", Min: 1, Max: 60}, {Name: "tau", Max: 0.5}}}, "fair": {},
-	}, Allocators: []string{"daqs", "none", "waterfill"}}
+	}, Allocators: map[string]model.AllocatorInfo{"daqs": {}, "none": {}, "waterfill": {}}}
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown key", "intervall: 300s", `s:1:1: unknown key "intervall"; did you mean "interval"?`},
 		{"unknown key, none close", "log: {colour: red}", `s:1:7: unknown key "log.colour"; choose one of format, level`},

@@ -22,7 +22,7 @@ type Known struct {
 	// Policies are the placement policies by name. nil: any policy and any parameter are accepted.
 	Policies map[string]model.PolicyInfo
 	// Allocators are the bandwidth allocators by name. nil: any name is accepted.
-	Allocators []string
+	Allocators map[string]model.AllocatorInfo
 }
 
 // Load reads the file and, in name order, the fragments conf.d/*.yaml beside it. The error joins everything that is wrong;

@@ -365,6 +365,25 @@ func TestIntervalIsThePolicys(t *testing.T) {
 	}
 }
 
+// The period is the allocator's own unless it is set.
+func TestPeriodIsTheAllocators(t *testing.T) {
+	known := Known{Allocators: map[string]model.AllocatorInfo{"waterfill": {Period: 100 * time.Millisecond}, "daqs": {Period: time.Second}}}
+	for text, want := range map[string]time.Duration{
+		"{}":                            100 * time.Millisecond,
+		"{allocator: daqs}":             time.Second,
+		"{allocator: daqs, period: 2s}": 2 * time.Second,
+		"{period: 2s}":                  2 * time.Second,
+	} {
+		c, err := parse([]Document{{Name: "s", Data: []byte("bandwidth: " + text + "\n")}}, known, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Bandwidth.Period != want {
+			t.Errorf("%q: a period of %s, want %s", text, c.Bandwidth.Period, want)
+		}
+	}
+}
+
 func TestGuaranteesInPackets(t *testing.T) {
 	const text = "pfs: [{name: a, vfs: all}]\nbandwidth: {packets: 800kpps}\nvms: [{match: a, guarantee: 800kpps}, {match: b, guarantee: " +
 		"1Gbit 1Mpps}]\n"

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -68,11 +69,19 @@ func (k checker) slaNIC(key string, v *VM) {
 }
 
 func (k checker) bandwidth(known Known) {
-	name := k.Bandwidth.Allocator
-	if known.Allocators != nil && k.good("bandwidth.allocator") && !slices.Contains(known.Allocators, name) {
-		k.report("bandwidth.allocator", fmt.Sprintf("unknown allocator %q", model.Shorten(name)), Suggest(name, known.Allocators))
-	}
 	k.only("bandwidth.packets", k.Bandwidth.Packets, "packets")
+	name := k.Bandwidth.Allocator
+	if known.Allocators == nil {
+		return
+	}
+	a, ok := known.Allocators[name]
+	switch _, set := k.pos["bandwidth.period"]; {
+	case !ok && k.good("bandwidth.allocator"):
+		k.report("bandwidth.allocator", fmt.Sprintf("unknown allocator %q", model.Shorten(name)),
+			Suggest(name, slices.Collect(maps.Keys(known.Allocators))))
+	case ok && !set:
+		k.Bandwidth.Period = a.Period
+	}
 }
 
 // packetGuarantees warns about guarantees in packets/s that virtio cannot keep.

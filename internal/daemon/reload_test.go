@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/config"
+	"sluice/internal/control/bandwidth"
 	"sluice/internal/control/loop"
 	"sluice/internal/daemon/runner"
 	"sluice/internal/edge/backend"
@@ -93,6 +94,13 @@ func TestReloadChangesBandwidth(t *testing.T) {
 	}
 	if v := d.limits.View(); v.Allocator != "equal" || d.limits.Period != 40*time.Millisecond || !d.limits.LiftAll {
 		t.Errorf("after a reload %s, %s, lifts all: %v", v.Allocator, d.limits.Period, d.limits.LiftAll)
+	}
+	write("policy: fair\nbandwidth: {allocator: dbavm}\n")
+	if _, err := d.backend.TryReload(); err != nil {
+		t.Fatal(err)
+	}
+	if want := bandwidth.Allocators()["dbavm"].Period; d.limits.Period != want || want == config.Default().Bandwidth.Period {
+		t.Errorf("without a period %s, want dbavm's, %s", d.limits.Period, want)
 	}
 }
 

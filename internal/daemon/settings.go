@@ -32,7 +32,7 @@ func poolOf(c *config.Config) observe.Pool {
 
 // load reads the config and checks it against the existing policies.
 func load(path string) (*config.Config, error) {
-	return config.Load(path, config.Known{Policies: placement.Policies(), Allocators: bandwidth.Names()})
+	return config.Load(path, config.Known{Policies: placement.Policies(), Allocators: bandwidth.Allocators()})
 }
 
 // openQuietly reads the config and opens the host, for a command that runs no daemon and logs nothing.

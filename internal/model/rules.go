@@ -47,6 +47,23 @@ type PolicyInfo struct {
 	Packets  bool          // it ranks by packets/s, so Worth.CPU applies
 }
 
+// AllocatorInfo is what others must know of a bandwidth allocator.
+type AllocatorInfo struct {
+	Doc    string        // what it does, in one line
+	Period time.Duration // its default period: that of its paper, or of the program published with it, if there is one
+
+	// What it goes by; it ignores the rest.
+	Bits     bool // guarantees in bits/s
+	Packets  bool // guarantees in packets/s
+	Weights  bool // weights
+	Minimums bool // minimums of classes
+
+	Always bool // it divides every link, also one of which nobody asks anything
+	// Kernel says that what shares by itself (HTB trees of taps, VFs' minimum rates) shares as it does. Beside another law it would
+	// decide instead of the allocator.
+	Kernel bool
+}
+
 // VMRule is what a user wants for the VMs whose name or UUID matches.
 type VMRule struct {
 	Match    string   `json:"match"` // a UUID, or a shell pattern on the name: see Matches

@@ -50,27 +50,66 @@ type Allocator interface {
 	Capacity() float64
 }
 
-// makers holds the allocators by name.
-var makers = map[string]func() Allocator{
-	"none":      func() Allocator { return &none{} },
-	"equal":     func() Allocator { return &equal{} },
-	"weighted":  func() Allocator { return &weighted{} },
-	"daqs":      func() Allocator { return &daqs{limit: daqsNone} },
-	"dbavm":     func() Allocator { return &dbavm{} },
-	"waterfill": func() Allocator { return &waterfill{} },
+// kind is an allocator that can be chosen.
+type kind struct {
+	model.AllocatorInfo
+	make func() Allocator
+}
+
+// kinds holds the allocators by name. DAQS's paper gives no period; the authors' program works every 200 ms, and equal and weighted are
+// modes of it. DBA-VM's paper recommends 0.9 s (section V).
+var kinds = map[string]kind{
+	"none": {model.AllocatorInfo{
+		Doc: "divides nothing: only limits are enforced", Period: 100 * time.Millisecond,
+	}, func() Allocator { return &none{} }},
+	"equal": {model.AllocatorInfo{
+		Doc: "an equal part of the link for each VM, whatever it sends", Period: daqsPeriod, Always: true,
+	}, func() Allocator { return &equal{} }},
+	"weighted": {model.AllocatorInfo{
+		Doc: "a part of the link by weight for each VM, whatever it sends", Period: daqsPeriod, Weights: true, Always: true,
+	}, func() Allocator { return &weighted{} }},
+	"daqs": {model.AllocatorInfo{
+		Doc: "limits VMs without a guarantee, step by step, while one with a guarantee has less", Period: daqsPeriod, Bits: true,
+	}, func() Allocator { return &daqs{limit: daqsNone} }},
+	"dbavm": {model.AllocatorInfo{
+		Doc:    "raises NICs below their guarantee from what is unused, else at the expense of lower classes",
+		Period: 900 * time.Millisecond, Bits: true, Minimums: true,
+	}, func() Allocator { return &dbavm{} }},
+	"waterfill": {model.AllocatorInfo{
+		Doc:    "guarantees first, by class; the rest by weight, to those with demand",
+		Period: 100 * time.Millisecond, Bits: true, Packets: true, Weights: true, Kernel: true,
+	}, func() Allocator { return &waterfill{} }},
 }
 
 // Names lists the allocators.
 func Names() []string {
-	return slices.Sorted(maps.Keys(makers))
+	return slices.Sorted(maps.Keys(kinds))
+}
+
+// Allocators describes the allocators by name; the config is checked against that.
+func Allocators() map[string]model.AllocatorInfo {
+	out := map[string]model.AllocatorInfo{}
+	for name, k := range kinds {
+		out[name] = k.AllocatorInfo
+	}
+	return out
+}
+
+// findKind returns the kind of that name.
+func findKind(name string) (kind, error) {
+	if k, ok := kinds[name]; ok {
+		return k, nil
+	}
+	return kind{}, fmt.Errorf("there is no allocator %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
 // NewAllocator returns the allocator of that name.
 func NewAllocator(name string) (Allocator, error) {
-	if m := makers[name]; m != nil {
-		return m(), nil
+	k, err := findKind(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("there is no allocator %q; there are %s", name, strings.Join(Names(), ", "))
+	return k.make(), nil
 }
 
 // none applies nothing but the SLAs' own limits: the baseline without a controller.

@@ -52,7 +52,7 @@ func (f *tenth) Allocate(_ time.Time, l Link, senders []Sender, out []Allowance)
 }
 
 func newRig(t testing.TB, vms int) *rig {
-	makers["tenth"] = func() Allocator { return &tenth{} }
+	kinds["tenth"] = kind{model.AllocatorInfo{Bits: true, Kernel: true}, func() Allocator { return &tenth{} }}
 	c, err := NewCore(Options{Mode: model.ModeEnforce, Allocator: "tenth", Period: period})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,9 @@ package bandwidth
 
 import "time"
 
+// daqsPeriod is the period of the program that the authors of DAQS published.
+const daqsPeriod = 200 * time.Millisecond
+
 // The constants of the program that the authors of DAQS published, in units of 1/40 of the link (1 Gbit/s on theirs).
 const (
 	daqsStep   = 0.3    // change of the limit per tick

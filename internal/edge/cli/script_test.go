@@ -96,7 +96,7 @@ func fakeDeps() cli.Deps {
 			o.Show(&later)
 			return nil
 		},
-		Known: config.Known{Policies: placement.Policies(), Allocators: bandwidth.Names()},
+		Known: config.Known{Policies: placement.Policies(), Allocators: bandwidth.Allocators()},
 	}
 }
 

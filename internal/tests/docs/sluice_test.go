@@ -60,7 +60,7 @@ func tree() *cobra.Command {
 func deps() cli.Deps {
 	return cli.Deps{
 		Version: "1.2.3", Demo: demo.Run,
-		Known: config.Known{Policies: placement.Policies(), Allocators: bandwidth.Names()},
+		Known: config.Known{Policies: placement.Policies(), Allocators: bandwidth.Allocators()},
 	}
 }
 
