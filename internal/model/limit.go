@@ -41,7 +41,7 @@ type LimitKey struct {
 
 // Lifts reports whether the Limit asks for no limit at all.
 func (l *Limit) Lifts() bool {
-	return l.Bits == 0 && l.Packets == 0 && l.Contract.IsZero() && l.Guarantee == 0
+	return l.IsZero() && l.Contract.IsZero() && l.Guarantee == 0 && l.Weight == 0
 }
 
 // Tightest returns the lower of rate and contract, part by part, for enforcers that have one setting for both.

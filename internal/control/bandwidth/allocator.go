@@ -34,7 +34,7 @@ type Link struct {
 	Speed        float64       // bits/s, according to the kernel or the config
 	Packets      float64       // packets/s that the host carries; +Inf: unknown
 	Period       time.Duration // since the last readings
-	Bound        bool          // only the allowances keep the senders within Speed and Packets: divide both even without guarantees
+	Bound        bool          // divide both even without guarantees: nothing else keeps the senders within them, or weights differ
 	Uncontrolled bool          // senders that cannot be limited use a part of the link
 	Moving       bool          // limits in force may differ from those decided, or traffic from the readings: do not learn from this period
 }

@@ -46,6 +46,7 @@ type World struct {
 // returns the Limits to apply. It has no clock, no goroutine and no randomness, and is not safe for concurrent use.
 type Core struct {
 	opts  Options
+	kind  kind   // of the Allocator
 	nics  []*nic // by ID
 	byID  map[model.NICID]*nic
 	vms   [][]*nic     // the NICs of each VM that has packets/s to divide among several
@@ -72,18 +73,20 @@ func NewCore(o Options) (*Core, error) {
 
 // SetOptions changes the options. Another Allocator starts without state; limits in force stay until it has decided.
 func (c *Core) SetOptions(o Options) error {
-	if _, err := NewAllocator(o.Allocator); err != nil {
+	k, err := findKind(o.Allocator)
+	if err != nil {
 		return err
 	}
 	if o.Allocator != c.opts.Allocator {
 		for _, l := range c.links {
-			l.alloc, _ = NewAllocator(o.Allocator) // NewAllocator has accepted the name above
+			l.alloc = k.make()
 		}
 		for _, v := range c.vpfs {
-			v.setAllocator(o.Allocator)
+			v.tx.alloc, v.rx.alloc = k.make(), k.make()
 		}
 	}
-	c.opts = o
+	c.opts, c.kind = o, k
+	c.activate()
 	return nil
 }
 

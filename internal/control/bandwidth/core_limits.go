@@ -88,7 +88,7 @@ func (n *nic) want() {
 		case slots[i].path == model.PathVirtio:
 			s.Want.Contract = contract
 			s.Want.Rate = n.rate(contract)
-			if n.link != nil && n.link.active {
+			if n.link != nil && n.link.tree {
 				s.Want.Guarantee, s.Want.Weight = n.promised.Bits, n.own.Weight
 			}
 		default:

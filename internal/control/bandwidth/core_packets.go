@@ -30,7 +30,7 @@ func (c *Core) sharePackets(now time.Time, l *uplink) {
 	}
 	most := l.group.Packets
 	t.short = sent >= tightOn*most || t.short && sent >= tightOff*most
-	limits := t.short && t.fill.allocatePackets(now, Link{Packets: most, Period: c.period}, t.senders, t.out)
+	limits := t.short && t.fill.allocatePackets(now, Link{Packets: most, Period: c.period, Bound: l.weighted}, t.senders, t.out)
 	for i, n := range t.who {
 		if n.allow.Packets = limitOf(&n.own).Packets; limits {
 			n.allow.Packets = t.out[i].Packets

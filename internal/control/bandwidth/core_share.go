@@ -7,7 +7,7 @@ import (
 	"sluice/internal/model"
 )
 
-// share runs the link's Allocator. On a link without guarantees only the NICs' own limits apply.
+// share runs the link's Allocator. On a link of which nobody asks anything only the NICs' own limits apply.
 func (c *Core) share(now time.Time, l *uplink) {
 	l.carried = 0
 	for _, n := range l.nics {
@@ -137,7 +137,7 @@ func unboundedGroup(l *uplink) bool {
 // linkNow is the link as the Allocator is to divide it: without the traffic that cannot be limited, and with the virtio
 // packets/s that the other links leave of the host's.
 func (c *Core) linkNow(l *uplink) Link {
-	out := Link{Speed: float64(l.speed), Packets: math.Inf(1), Period: c.period, Moving: l.moving(c.at)}
+	out := Link{Speed: float64(l.speed), Packets: math.Inf(1), Period: c.period, Bound: l.weighted, Moving: l.moving(c.at)}
 	if out.Uncontrolled = l.uncontrolled > float64(l.speed)*leastUncontrolled; out.Uncontrolled {
 		// No NIC is held below its guarantee in favour of one that cannot be limited, and capacity already measured as missing
 		// is not subtracted twice.

@@ -26,16 +26,14 @@ func (c *Core) View() *model.Bandwidth {
 
 func (c *Core) linkState(l *uplink, v *model.Bandwidth) model.LinkState {
 	s := model.LinkState{PF: l.pf, Speed: l.speed, Capacity: l.capacity(), Packets: c.opts.Packets, Carried: l.carried}
-	promises := false
 	for _, n := range l.nics {
 		s.Guaranteed.Bits += n.sla.Guarantee.Bits
 		s.Guaranteed.Packets += n.own.Guarantee.Packets
-		promises = promises || n.promises()
 	}
 	s.Over = l.speed > 0 && s.Guaranteed.Bits > l.speed
-	if promises && l.speed == 0 {
+	if l.wanted && l.speed == 0 {
 		v.Problems = append(v.Problems, model.Problem{
-			Subject: l.pf, Text: "its link speed is unknown, so no guarantee can be kept on it",
+			Subject: l.pf, Text: "its link speed is unknown, so it cannot be shared out, and no guarantee can be kept on it",
 			Remedy: "bring the link up, or check its speed with `ethtool " + l.pf + "`",
 		})
 	}
@@ -121,7 +119,7 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 	case n.shared:
 		return model.BandwidthFree, "shares what is left of " + n.link.pf + " with the other VMs on virtio; each gets what it is promised"
 	case a.Bits == 0 && n.link != nil && !n.link.active:
-		return model.BandwidthFree, "nobody is promised anything on " + n.link.pf + ", so nothing is shared out"
+		return model.BandwidthFree, "no guarantee or weight asks for a part of " + n.link.pf + ", so nothing is shared out"
 	case a.Bits == 0:
 		return model.BandwidthFree, "nobody needs what it could take"
 	case atLimit && g > 0 && float64(a.Bits) <= g*(1+shortShare):

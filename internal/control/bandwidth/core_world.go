@@ -66,7 +66,9 @@ type uplink struct {
 	speed        uint64 // bits/s; 0: unknown
 	alloc        Allocator
 	nics         []*nic // by ID
-	active       bool   // a NIC here has a guarantee
+	wanted       bool   // somebody is to have a part of it, or the Allocator always divides
+	weighted     bool   // weights decide about parts of it
+	active       bool   // it can be divided too: the Allocator runs
 	tree         bool   // the taps share by themselves
 	group        Allowance
 	taps         tapPackets
@@ -177,8 +179,10 @@ func (c *Core) Follow(now time.Time, w World) {
 		n.plugging = n.plugging || n.leaving
 	}
 	for _, l := range c.links {
-		l.follow(&w)
+		slices.SortFunc(l.nics, func(a, b *nic) int { return a.id.Compare(b.id) })
+		l.root.follow(&w)
 	}
+	c.activate()
 }
 
 // followVM updates the NICs of a VM from a Snapshot, with what they ask for and are promised.
@@ -280,11 +284,7 @@ func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
 	}
 	l := c.link(pf.Name)
 	if l == nil {
-		a, err := NewAllocator(c.opts.Allocator)
-		if err != nil {
-			return nil // SetOptions refuses such a name
-		}
-		l = &uplink{pf: pf.Name, alloc: a, group: Unlimited}
+		l = &uplink{pf: pf.Name, alloc: c.kind.make(), group: Unlimited}
 		l.root.key = rootKey(pf.Name)
 		c.links = append(c.links, l)
 	}
@@ -298,24 +298,4 @@ func pfOf(snap *model.Snapshot, in *model.NIC) *model.PF {
 		return pf
 	}
 	return snap.VirtioPF(in)
-}
-
-// follow decides whether there is anything to share, and who shares it by himself.
-func (l *uplink) follow(w *World) {
-	slices.SortFunc(l.nics, func(a, b *nic) int { return a.id.Compare(b.id) })
-	l.active, l.tree = false, false
-	for _, n := range l.nics {
-		l.active = l.active || l.speed > 0 && n.promises()
-	}
-	l.root.follow(w)
-	for _, n := range l.nics {
-		n.shared = l.active && l.root.by != "" && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by &&
-			n.vf == model.NoVF && !n.leaving
-		l.tree = l.tree || n.shared
-	}
-}
-
-// promises says whether the NIC is promised anything that others could take from it.
-func (n *nic) promises() bool {
-	return !n.sla.Guarantee.IsZero() || n.sla.ClassMin > 0
 }

@@ -16,7 +16,9 @@ func TestQuietDecidesNothing(t *testing.T) {
 		rate := func(name string) model.Rate {
 			return model.Rate{Bits: rapid.SampledFrom([]uint64{0, 0, 0, 5e8}).Draw(t, name)}
 		}
-		c, err := NewCore(Options{Mode: model.ModeEnforce, Allocator: "waterfill", Period: 100 * time.Millisecond})
+		allocator := rapid.SampledFrom(published()).Draw(t, "allocator")
+		k := kinds[allocator]
+		c, err := NewCore(Options{Mode: model.ModeEnforce, Allocator: allocator, Period: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,10 +37,15 @@ func TestQuietDecidesNothing(t *testing.T) {
 		now, sent := time.Unix(1000, 0), map[model.VMID]uint64{}
 		for round := range 4 {
 			w.Rules.VMs = nil
-			asked := false
+			asked, first := k.Always, 0.0
 			for i := range snap.VMs {
 				s := model.SLA{Guarantee: rate("guarantee"), Limit: rate("limit"), Receive: rate("receive")}
 				asked = asked || s != model.SLA{}
+				s.Weight = rapid.SampledFrom([]float64{0, 0, 0, 1, 5}).Draw(t, "weight")
+				if i == 0 {
+					first = s.Share()
+				}
+				asked = asked || k.Weights && s.Share() != first
 				w.Rules.VMs = append(w.Rules.VMs, model.VMRule{Match: string(snap.VMs[i].ID), SLA: s})
 			}
 			c.Follow(now, w)

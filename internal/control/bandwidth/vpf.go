@@ -24,7 +24,7 @@ type virtualPF struct {
 	nic       // all functions together
 	name      string
 	functions []*nic // by ID
-	inner     bool   // some function has a guarantee or a weight inside
+	inner     bool   // its functions ask for something of each other
 	tx, rx    division
 	parts     splitter
 }
@@ -45,23 +45,17 @@ const (
 )
 
 // newVirtualPF returns one without guarantees.
-func newVirtualPF(id model.NICID, name, allocator string) *virtualPF {
-	v := &virtualPF{name: name}
+func newVirtualPF(id model.NICID, name string, k *kind) *virtualPF {
+	v := &virtualPF{name: name, tx: division{alloc: k.make()}, rx: division{alloc: k.make()}}
 	v.id, v.allow, v.inside = id, Unlimited, v
-	v.setAllocator(allocator)
 	return v
-}
-
-func (v *virtualPF) setAllocator(name string) {
-	v.tx.alloc, _ = NewAllocator(name) // SetOptions rejects an unknown name
-	v.rx.alloc, _ = NewAllocator(name)
 }
 
 // followVirtual updates a virtual PF with what it asks for as a whole, and is promised.
 func (c *Core) followVirtual(asked *Asked, promised model.Rate) *virtualPF {
 	v := c.byPF[asked.ID]
 	if v == nil {
-		v = newVirtualPF(asked.ID, asked.VirtualPF, c.opts.Allocator)
+		v = newVirtualPF(asked.ID, asked.VirtualPF, &c.kind)
 		c.byPF[asked.ID] = v
 		c.vpfs = append(c.vpfs, v)
 		slices.SortFunc(c.vpfs, func(a, b *virtualPF) int { return a.id.Compare(b.id) })
@@ -75,7 +69,7 @@ func (c *Core) followVirtual(asked *Asked, promised model.Rate) *virtualPF {
 // join adds a function of a VM that was just followed. All functions use the link of the first.
 func (v *virtualPF) join(n *nic, link *uplink) {
 	if len(v.functions) == 0 {
-		v.vmName, v.age, v.link, v.inner = n.vmName, n.age, link, false
+		v.vmName, v.age, v.link = n.vmName, n.age, link
 		if v.seen.IsZero() {
 			v.seen = n.seen
 		}
@@ -86,7 +80,6 @@ func (v *virtualPF) join(n *nic, link *uplink) {
 		}
 	}
 	n.whole, n.link = v, v.link
-	v.inner = v.inner || !n.sla.Guarantee.IsZero() || n.sla.Share() != 1
 	at, _ := slices.BinarySearchFunc(v.functions, n.id, func(o *nic, id model.NICID) int { return o.id.Compare(id) })
 	v.functions = slices.Insert(v.functions, at, n)
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,7 +176,7 @@ func (w *World) standing() (out []model.Limit) {
 	return out
 }
 
-// trees shares what each PF's tree of taps may send: guarantees first, then the rest by flows.
+// trees shares what each PF's tree of taps may send: guarantees first, then the rest by weight, however many flows a tap has.
 func (t *Traffic) trees(w *World) {
 	if !t.Tree {
 		return
@@ -192,11 +193,13 @@ func (t *Traffic) trees(w *World) {
 			if f.pf != p || f.nic.open || f.nic.Function != nil {
 				continue
 			}
-			first := 0.0
-			if h := w.virtioLimit(byTree, f.nic); h != nil && w.Now.Before(h.until) {
-				first = min(f.rate, float64(h.Guarantee))
+			first, weight := 0.0, 1.0
+			if h := w.virtioLimit(byTree, f.nic); h != nil {
+				if weight = cmp.Or(h.Weight, weight); w.Now.Before(h.until) {
+					first = min(f.rate, float64(h.Guarantee))
+				}
 			}
-			s.add(f, f.weight, f.rate-first)
+			s.add(f, weight, f.rate-first)
 			rest -= first
 		}
 		for k, bits := range s.share(max(0, rest)) {

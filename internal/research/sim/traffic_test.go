@@ -113,13 +113,14 @@ func TestLeasesEnd(t *testing.T) {
 	wantRates(t, "lifted", nics, 4*gbit, 2*gbit)
 }
 
-// A tree serves guarantees first, whatever the flows, and shares by itself what its root allows.
+// A tree serves guarantees first, then the rest by weight, whatever the flows, and shares by itself what its root allows.
 func TestTreeKeepsGuarantees(t *testing.T) {
 	e, nics := newShared(t, &Traffic{Tree: true}, 8*gbit, 8*gbit)
-	nics[1].Flows = 9
+	nics[1].Flows = 5
 	apply(t, e, useTree,
 		model.Limit{LimitKey: model.LimitKey{PF: "pf0", Path: model.PathVirtio, Dir: model.Tx}, Rate: model.Rate{Bits: 8 * gbit}},
-		model.Limit{LimitKey: txKey(nics[0], model.PathVirtio), Guarantee: 6 * gbit})
+		model.Limit{LimitKey: txKey(nics[0], model.PathVirtio), Guarantee: 6 * gbit},
+		model.Limit{LimitKey: txKey(nics[1], model.PathVirtio), Weight: 9})
 	pass(t, e, time.Second)
 	wantRates(t, "in the tree", nics, 6.2*gbit, 1.8*gbit)
 }
