@@ -12,6 +12,7 @@ type Bandwidth struct {
 	Enabled    bool          `yaml:"enabled"`
 	Allocator  string        `yaml:"allocator"`
 	Period     time.Duration `yaml:"period" min:"20ms" max:"10s"`
+	Tree       string        `yaml:"tree" enum:"auto|off"`
 	Overcommit string        `yaml:"overcommit" enum:"refuse|allow"`
 	Packets    Rate          `yaml:"packets"`
 	InGuest    bool          `yaml:"in_guest" reload:"no"`

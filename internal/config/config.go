@@ -144,7 +144,7 @@ func Default() *Config {
 		},
 		Worth: Worth{Latency: model.DefaultLatencyWorth},
 		Bandwidth: Bandwidth{
-			Enabled: true, Allocator: "waterfill", Period: 100 * time.Millisecond, Overcommit: "refuse", Metadata: true, Stop: "keep",
+			Enabled: true, Allocator: "waterfill", Period: 100 * time.Millisecond, Tree: "auto", Overcommit: "refuse", Metadata: true, Stop: "keep",
 		},
 		Libvirt:    Libvirt{URI: "qemu:///system"},
 		GuestAgent: GuestAgent{Enabled: true, Timeout: 2 * time.Second, Every: 5 * time.Second},

@@ -66,7 +66,7 @@ vms:
 classes: [{name: web, weight: 2, priority: 5, guarantee: 1Gbit 10kpps, limit: 4Gbit, receive: 5Gbit, minimum: 100Mbit,
   latency_sensitivity: high}]
 worth: {latency: 4, cpu: true, packet_cpu: 1500ns, kilobyte_cpu: 0.4us}
-bandwidth: {enabled: false, allocator: daqs, period: 40ms, overcommit: allow, packets: 800kpps, in_guest: true, metadata: false, stop: lift}
+bandwidth: {enabled: false, allocator: daqs, period: 40ms, tree: off, overcommit: allow, packets: 800kpps, in_guest: true, metadata: false, stop: lift}
 virtual_pfs: {guests: [{match: "node-*", macs: "02:*", vlans: "30,10-20", no_spoof: true, addresses: "10.1.2.3/8",
   guarantee: 1Gbit, limit: 2Gbit, weight: 3, counters: 5s}, {match: "*", refuse: true}]}
 moves: {parallel: 8, retries: 0, plug_timeout: 40s, unplug_timeout: 50s, backoff: 1m, backoff_max: 1h}
@@ -100,7 +100,7 @@ log: {level: debug, format: json}
 		}},
 		Worth: Worth{Latency: 4, CPU: true, PacketCPU: 1500, KilobyteCPU: 400},
 		Bandwidth: Bandwidth{
-			Allocator: "daqs", Period: 40 * time.Millisecond, Overcommit: "allow", Packets: Rate{Packets: 8e5}, InGuest: true,
+			Allocator: "daqs", Period: 40 * time.Millisecond, Tree: "off", Overcommit: "allow", Packets: Rate{Packets: 8e5}, InGuest: true,
 			Stop: "lift",
 		},
 		VirtualPFs: VirtualPFs{Guests: []Guest{

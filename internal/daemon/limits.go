@@ -101,7 +101,9 @@ func (d *daemonState) enforcers(act *actuate.Actuator) []loop.Enforcer {
 // bandwidthOptions returns the bandwidth controller's options from the config.
 func (d *daemonState) bandwidthOptions(c *config.Config) bandwidth.Options {
 	b := &c.Bandwidth
-	return bandwidth.Options{Mode: d.options(c).Mode, Allocator: b.Allocator, Period: b.Period, Packets: b.Packets.Packets, Off: !b.Enabled}
+	return bandwidth.Options{
+		Mode: d.options(c).Mode, Allocator: b.Allocator, Period: b.Period, Packets: b.Packets.Packets, NoTree: b.Tree == "off", Off: !b.Enabled,
+	}
 }
 
 // liftAll reports whether stopping lifts contracts too.

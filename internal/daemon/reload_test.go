@@ -95,12 +95,18 @@ func TestReloadChangesBandwidth(t *testing.T) {
 	if v := d.limits.View(); v.Allocator != "equal" || d.limits.Period != 40*time.Millisecond || !d.limits.LiftAll {
 		t.Errorf("after a reload %s, %s, lifts all: %v", v.Allocator, d.limits.Period, d.limits.LiftAll)
 	}
-	write("policy: fair\nbandwidth: {allocator: dbavm}\n")
+	if o := d.bandwidthOptions(d.host.conf.Load()); o.NoTree {
+		t.Errorf("without bandwidth.tree: %+v", o)
+	}
+	write("policy: fair\nbandwidth: {allocator: dbavm, tree: off}\n")
 	if _, err := d.backend.TryReload(); err != nil {
 		t.Fatal(err)
 	}
 	if want := bandwidth.Allocators()["dbavm"].Period; d.limits.Period != want || want == config.Default().Bandwidth.Period {
 		t.Errorf("without a period %s, want dbavm's, %s", d.limits.Period, want)
+	}
+	if o := d.bandwidthOptions(d.host.conf.Load()); !o.NoTree {
+		t.Errorf("with tree: off: %+v", o)
 	}
 }
 

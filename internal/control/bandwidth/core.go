@@ -13,6 +13,7 @@ type Options struct {
 	Allocator string
 	Period    time.Duration // between two readings
 	Packets   uint64        // packets/s that the host carries on virtio; 0: unknown
+	NoTree    bool          // each tap is limited by itself, although a tree of taps could share for the Allocator
 	Off       bool          // SLAs are not enforced: their limits are lifted, and only World.Tiers apply
 }
 

@@ -13,9 +13,9 @@ func (c *Core) activate() {
 		promises, weights := c.kind.asked(l.nics)
 		l.wanted, l.weighted = always || promises || weights, weights
 		l.active = l.wanted && l.speed > 0
-		l.tree = false
+		l.kernel, l.tree = l.active && c.kind.Kernel, false
 		for _, n := range l.nics {
-			n.shared = l.active && l.root.by != "" && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by &&
+			n.shared = l.kernel && !c.opts.NoTree && l.root.by != "" && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by &&
 				n.vf == model.NoVF && !n.leaving
 			l.tree = l.tree || n.shared
 		}

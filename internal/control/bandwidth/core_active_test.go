@@ -117,6 +117,44 @@ func TestWeightsInATree(t *testing.T) {
 	}
 }
 
+// Only beside the law that it follows does the kernel share by itself: by a tree of taps, unless that is off, and by minimum rates of VFs.
+// A change lifts the tree and limits each tap.
+func TestKernelSharesWhereItFollowsTheLaw(t *testing.T) {
+	r := newRig(t, 3)
+	r.named["virtio tx"] = "htb"
+	r.rule(0, model.SLA{Guarantee: gbit(2)})
+	r.rule(1, model.SLA{Guarantee: gbit(3)})
+	r.plug(1, 0)
+	r.follow()
+	for _, c := range []struct {
+		allocator          string
+		noTree             bool
+		tree, kernel, taps bool // has a tree, minimum rates on VFs, limits on single taps
+	}{
+		{"waterfill", false, true, true, false},
+		{"dbavm", false, false, false, true},
+		{"waterfill", true, false, true, true},
+		{"equal", false, false, false, true},
+		{"waterfill", false, true, true, false},
+		{"weighted", true, false, false, true},
+		{"daqs", false, false, false, false}, // the guarantees are met
+		{"none", false, false, false, false},
+	} {
+		if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: c.allocator, Period: period, NoTree: c.noTree}); err != nil {
+			t.Fatal(err)
+		}
+		r.fill(3, 2*time.Second)
+		_, tree := r.stand[rootKey("pf0")]
+		class, vf := r.stand[key(0, model.PathVirtio, model.Tx)], r.stand[key(1, model.PathVF, model.Tx)]
+		if tree != c.tree || class.Guarantee > 0 != c.tree || vf.Guarantee > 0 != c.kernel {
+			t.Errorf("%+v: tree %v, tap %+v, VF %+v", c, tree, class, vf)
+		}
+		if l := r.stand[key(2, model.PathVirtio, model.Tx)]; l.Bits > 0 != c.taps {
+			t.Errorf("%+v: the tap without a guarantee: %+v", c, l)
+		}
+	}
+}
+
 // Where the host's packets/s are known, weights divide them too, in a tree and without one.
 func TestWeightsDividePackets(t *testing.T) {
 	const carries, small = 600e3, 8 * (64 + wireBytes)

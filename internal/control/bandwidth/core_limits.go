@@ -97,7 +97,7 @@ func (n *nic) want() {
 				s.Want.Rate = n.lowered(n.onItsOwn(), s.Want.Contract)
 			}
 			s.Want.Bits = model.Lower(s.Want.Bits, n.tier)
-			if n.link != nil && n.link.active && s.by == maxTxRate { // NICs that can share by minimum rates do so
+			if n.link != nil && n.link.kernel && s.by == maxTxRate { // NICs that can share by minimum rates do so
 				s.Want.Guarantee = n.promised.Bits
 			}
 		}

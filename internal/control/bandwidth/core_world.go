@@ -69,7 +69,8 @@ type uplink struct {
 	wanted       bool   // somebody is to have a part of it, or the Allocator always divides
 	weighted     bool   // weights decide about parts of it
 	active       bool   // it can be divided too: the Allocator runs
-	tree         bool   // the taps share by themselves
+	kernel       bool   // what shares by itself may do so: a tree of taps, the VFs by their minimum rates
+	tree         bool   // the taps do
 	group        Allowance
 	taps         tapPackets
 	told         float64 // bits/s: the speed last passed to the allocator
