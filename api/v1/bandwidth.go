@@ -27,13 +27,24 @@ type Rate struct {
 
 // Link is the link of a PF, shared by the NICs behind its VFs and behind its bridge.
 type Link struct {
-	PF            string  `json:"pf"`
-	Speed         float64 `json:"speed_bits_per_second"`
-	Capacity      float64 `json:"capacity_bits_per_second"`     // observed capacity, which is what is shared out
-	Packets       float64 `json:"packets_per_second,omitempty"` // what the host carries over virtio; 0: unknown
-	Sent          float64 `json:"sent_bits_per_second"`
-	Guaranteed    Rate    `json:"guaranteed"` // the sum of the promised rates
-	Overcommitted bool    `json:"overcommitted"`
+	PF            string   `json:"pf"`
+	Speed         float64  `json:"speed_bits_per_second"`    // what it is said to carry; Carries.Speed is the driver's
+	Capacity      float64  `json:"capacity_bits_per_second"` // observed capacity, which is what is shared out
+	Carries       Capacity `json:"carries"`
+	Packets       float64  `json:"packets_per_second,omitempty"` // what the host carries over virtio; 0: unknown
+	Sent          float64  `json:"sent_bits_per_second"`
+	Guaranteed    Rate     `json:"guaranteed"` // the sum of the promised rates
+	Overcommitted bool     `json:"overcommitted"`
+}
+
+// Capacity is what a link is taken to carry, and why. The sources are driver (the speed that its driver reports), qualified
+// (measured by `sluice qualify --peer`), configured (pfs[].speed in sluice.yaml), and inferred (from what senders get); "":
+// unknown.
+type Capacity struct {
+	Bits   float64 `json:"bits_per_second"`
+	Speed  float64 `json:"speed_bits_per_second,omitempty"` // that its driver reports; absent: none
+	Source string  `json:"source,omitempty"`
+	Why    string  `json:"why"` // both figures and the source in a few words
 }
 
 // NICShare is what a NIC is promised, is allowed and sends. Bits are counted on the wire, including preamble, inter-frame

@@ -54,6 +54,7 @@ type Explanation struct {
 	Paths      []Path      `json:"paths"`                 // one per NIC
 	Shares     []NICShare  `json:"bandwidth,omitempty"`   // of its NICs, while it runs
 	VirtualPFs []NICShare  `json:"virtual_pfs,omitempty"` // of its virtual PFs, each summed over its functions
+	Links      []Link      `json:"links,omitempty"`       // that its NICs share
 	Veto       string      `json:"veto,omitempty"`
 	Worth      string      `json:"worth,omitempty"`   // the value of one of its packets and where it comes from, if not one
 	Learned    string      `json:"learned,omitempty"` // what the policy learned about its bursts; with several eligible NICs, see Path.Learned

@@ -12,6 +12,7 @@ type Qualification struct {
 	Hardware QualifiedHardware `json:"hardware"`
 	VFs      []string          `json:"vfs"` // the VFs that were used, for example "pf0/6"
 	Claims   []Claim           `json:"claims"`
+	Capacity []LinkCapacity    `json:"capacity,omitempty"` // only with peers, one entry each
 	Times    []Timing          `json:"times,omitempty"`
 	Moves    *MoveCost         `json:"moves,omitempty"`    // only with a scratch VM
 	Paths    []PathBySize      `json:"paths,omitempty"`    // only with a scratch VM; sorted by size
@@ -60,6 +61,17 @@ type Claim struct {
 	Measured string `json:"measured"`           // yes, no or unknown
 	Evidence string `json:"evidence"`           // the figures behind it, or why it could not be measured
 	Number   int    `json:"number,omitempty"`   // of ClaimPFFilters
+}
+
+// LinkCapacity is what the PF's link carried to a peer.
+type LinkCapacity struct {
+	Peer    string `json:"peer"`    // its address and port
+	Through string `json:"through"` // the host's interface that leads there
+	VLAN    int    `json:"vlan"`    // the tag of the frames; 0: they were untagged
+	// Bits are counted as bandwidth control counts them: frames with preamble, gap and checksum, but without the tag.
+	Bits     float64 `json:"bits_per_second"`
+	Measured string  `json:"measured"` // yes: it is what the link carries; unknown: it carries at least this
+	Evidence string  `json:"evidence"`
 }
 
 // The names of timings.

@@ -39,6 +39,7 @@ type PFStatus struct {
 	Network string   `json:"network"`          // the bridge it is a port of, or its label in sluice.yaml
 	Uplink  string   `json:"uplink,omitempty"` // how frames are steered to its VFs: "linux-bridge"; absent: they are not, see GET /v1/doctor
 	LinkUp  bool     `json:"link_up"`
+	Carries Capacity `json:"carries"` // what its link is said to carry; GET /v1/bandwidth has what is inferred, too
 	Managed bool     `json:"managed"` // sluice.yaml lists it
 	VFs     VFCounts `json:"vfs"`
 }

@@ -20,13 +20,14 @@ type Bandwidth struct {
 
 // LinkState is a PF's link, and what is guaranteed on it.
 type LinkState struct {
-	PF         string  `json:"pf"`
-	Speed      uint64  `json:"speed_bits_s"`            // as the kernel or the config says
-	Capacity   float64 `json:"capacity_bits_s"`         // what it is observed to carry: what is shared out
-	Packets    uint64  `json:"packets_s,omitempty"`     // packets/s that the host can carry on virtio; 0: unknown
-	Carried    float64 `json:"carried_bits_s"`          // what all NICs sent in the last period
-	Guaranteed Rate    `json:"guaranteed"`              // sum of the guarantees
-	Over       bool    `json:"overcommitted,omitempty"` // more is guaranteed than the link can carry
+	PF         string   `json:"pf"`
+	Speed      uint64   `json:"speed_bits_s"`            // what it is taken to carry before any is used: the driver's, measured or configured
+	Capacity   float64  `json:"capacity_bits_s"`         // what the allocator shares out
+	Carries    Capacity `json:"carries"`                 // what it is taken to carry now, with the source
+	Packets    uint64   `json:"packets_s,omitempty"`     // packets/s that the host can carry on virtio; 0: unknown
+	Carried    float64  `json:"carried_bits_s"`          // what all NICs sent in the last period
+	Guaranteed Rate     `json:"guaranteed"`              // sum of the guarantees
+	Over       bool     `json:"overcommitted,omitempty"` // more is guaranteed than the link can carry
 }
 
 // NICBandwidth is what a NIC is guaranteed, allowed and sends.

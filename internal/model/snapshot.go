@@ -77,25 +77,27 @@ type TapLimit struct {
 
 // PF is a physical function that has, or may have, VFs.
 type PF struct {
-	Name      string      `json:"name"`
-	Index     int         `json:"ifindex"`
-	Address   PCIAddress  `json:"pci_address"`
-	Driver    string      `json:"driver"`
-	MAC       MAC         `json:"mac"`
-	Network   string      `json:"network"` // the bridge it is connected to, or the label that the config gives it
-	Uplink    Uplink      `json:"uplink,omitzero"`
-	NUMANode  int         `json:"numa_node"` // -1: unknown
-	LinkUp    bool        `json:"link_up"`
-	Speed     uint64      `json:"speed_bits"`             // bits/s, 0: unknown
-	Carries   uint64      `json:"carries_bits,omitempty"` // bits/s: the link rate in the config, if below its speed; 0: its speed
-	NumVFs    int         `json:"num_vfs"`
-	TotalVFs  int         `json:"total_vfs"`
-	Caps      Caps        `json:"caps"`
-	Managed   bool        `json:"managed"` // listed in the config
-	VFs       []VF        `json:"vfs"`
-	Eswitch   EswitchMode `json:"eswitch,omitempty"`
-	SelfFDB   []MAC       `json:"self_fdb,omitempty"`   // unicast filters that someone added to the PF itself (`bridge fdb ... self`)
-	SelfSlots int         `json:"self_slots,omitempty"` // how many such filters the driver supports, 0: unknown
+	Name        string         `json:"name"`
+	Index       int            `json:"ifindex"`
+	Address     PCIAddress     `json:"pci_address"`
+	Driver      string         `json:"driver"`
+	MAC         MAC            `json:"mac"`
+	Network     string         `json:"network"` // the bridge it is connected to, or the label that the config gives it
+	Uplink      Uplink         `json:"uplink,omitzero"`
+	NUMANode    int            `json:"numa_node"` // -1: unknown
+	LinkUp      bool           `json:"link_up"`
+	Speed       uint64         `json:"speed_bits"`             // bits/s that the driver reports, 0: none
+	Carries     uint64         `json:"carries_bits,omitempty"` // bits/s that its link is taken to carry (see Carry); 0: Speed
+	CarriesBy   CapacitySource `json:"carries_by,omitempty"`   // who says so; "": Speed applies
+	CarriesNote string         `json:"carries_note,omitempty"` // as Capacity.Detail
+	NumVFs      int            `json:"num_vfs"`
+	TotalVFs    int            `json:"total_vfs"`
+	Caps        Caps           `json:"caps"`
+	Managed     bool           `json:"managed"` // listed in the config
+	VFs         []VF           `json:"vfs"`
+	Eswitch     EswitchMode    `json:"eswitch,omitempty"`
+	SelfFDB     []MAC          `json:"self_fdb,omitempty"`   // unicast filters that someone added to the PF itself (`bridge fdb ... self`)
+	SelfSlots   int            `json:"self_slots,omitempty"` // how many such filters the driver supports, 0: unknown
 }
 
 // EswitchMode is the mode of the NIC's embedded switch, named as in `devlink dev eswitch show`.
@@ -422,9 +424,6 @@ type Filter struct {
 	PF  string `json:"pf"`
 	MAC MAC    `json:"mac"`
 }
-
-// Shared returns the capacity of the PF's link that is shared out, in bits/s; 0: unknown.
-func (p *PF) Shared() uint64 { return cmp.Or(p.Carries, p.Speed) }
 
 // InUse reports whether any VF of the PF is in a guest, ours or not.
 func (p *PF) InUse() bool { return first(p.VFs, func(vf *VF) bool { return vf.Holder != "" }) != nil }

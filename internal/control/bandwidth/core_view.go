@@ -25,7 +25,7 @@ func (c *Core) View() *model.Bandwidth {
 }
 
 func (c *Core) linkState(l *uplink, v *model.Bandwidth) model.LinkState {
-	s := model.LinkState{PF: l.pf, Speed: l.speed, Capacity: l.capacity(), Packets: c.opts.Packets, Carried: l.carried}
+	s := model.LinkState{PF: l.pf, Speed: l.speed, Capacity: l.capacity(), Carries: l.carries(), Packets: c.opts.Packets, Carried: l.carried}
 	for _, n := range l.nics {
 		s.Guaranteed.Bits += n.sla.Guarantee.Bits
 		s.Guaranteed.Packets += n.own.Guarantee.Packets
@@ -38,6 +38,17 @@ func (c *Core) linkState(l *uplink, v *model.Bandwidth) model.LinkState {
 		})
 	}
 	return s
+}
+
+// believed is the part of what a link is said to carry down to which an allocator's estimate agrees with it.
+const believed = 0.99
+
+// carries is what the link is taken to carry: what is said of it, or the allocator's estimate if that is lower.
+func (l *uplink) carries() model.Capacity {
+	if c := l.alloc.Capacity(); c > 0 && c < believed*l.told {
+		return l.said.Inferred(float64(l.speed) - l.told + c) // told is without what cannot be limited
+	}
+	return l.said
 }
 
 func (n *nic) view(c *Core) model.NICBandwidth {

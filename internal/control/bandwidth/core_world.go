@@ -63,7 +63,8 @@ type grant struct {
 type uplink struct {
 	sharers
 	pf           string
-	speed        uint64 // bits/s; 0: unknown
+	speed        uint64         // bits/s that it is taken to carry; 0: unknown
+	said         model.Capacity // the same, with its source
 	alloc        Allocator
 	nics         []*nic // by ID
 	wanted       bool   // somebody is to have a part of it, or the Allocator always divides
@@ -289,7 +290,7 @@ func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
 		l.root.key = rootKey(pf.Name)
 		c.links = append(c.links, l)
 	}
-	l.gone, l.speed = false, pf.Shared()
+	l.gone, l.speed, l.said = false, pf.Shared(), pf.Capacity()
 	return l
 }
 

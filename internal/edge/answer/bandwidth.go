@@ -32,9 +32,13 @@ func BandwidthOf(v *model.View) *model.Bandwidth {
 
 func linkOf(l *model.LinkState) api.Link {
 	return api.Link{
-		PF: l.PF, Speed: float64(l.Speed), Capacity: l.Capacity, Packets: float64(l.Packets), Sent: l.Carried,
+		PF: l.PF, Speed: float64(l.Speed), Capacity: l.Capacity, Carries: capacityOf(l.Carries), Packets: float64(l.Packets), Sent: l.Carried,
 		Guaranteed: rateOf(l.Guaranteed), Overcommitted: l.Over,
 	}
+}
+
+func capacityOf(c model.Capacity) api.Capacity {
+	return api.Capacity{Bits: float64(c.Bits), Speed: float64(c.Speed), Source: string(c.Source), Why: c.String()}
 }
 
 func rateOf(r model.Rate) api.Rate {
@@ -68,6 +72,16 @@ func shares(all []model.NICBandwidth, id model.VMID) (list []api.NICShare) {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b api.NICShare) int { return Natural(a.NIC, b.NIC) })
+	return list
+}
+
+// linksOf lists the links that NICs share.
+func linksOf(b *model.Bandwidth, nics []api.NICShare) (list []api.Link) {
+	for i := range b.Links {
+		if slices.ContainsFunc(nics, func(n api.NICShare) bool { return n.PF == b.Links[i].PF }) {
+			list = append(list, linkOf(&b.Links[i]))
+		}
+	}
 	return list
 }
 

@@ -204,8 +204,8 @@ func enforcedText(e api.EnforcedLimit) string {
 func linkText(l api.Link) string {
 	s := fmt.Sprintf("%s: sends %s of %s, %s guaranteed", printable(l.PF), model.Bits(l.Sent), model.Bits(l.Capacity),
 		cmp.Or(rateText(l.Guaranteed), "nothing"))
-	if l.Speed > 0 && l.Capacity < 0.99*l.Speed {
-		s += fmt.Sprintf("; the link's speed is %s, but it has not carried more than %s", model.Bits(l.Speed), model.Bits(l.Capacity))
+	if l.Carries.Why != "" {
+		s += "; capacity " + printable(l.Carries.Why)
 	}
 	if l.Overcommitted {
 		s += "; the guarantees exceed the capacity"

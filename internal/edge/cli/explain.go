@@ -53,6 +53,9 @@ func printExplanation(w io.Writer, e api.Explanation) {
 			put("", text)
 		}
 	}
+	for i := range e.Links {
+		put("link", linkText(e.Links[i]))
+	}
 	if e.Override != nil {
 		put("override", string(e.Override.Kind)+overrideText(e.Override))
 	}

@@ -12,8 +12,14 @@ func bandwidth() *model.Bandwidth {
 	return &model.Bandwidth{
 		At: Now, Period: 200 * time.Millisecond, Allocator: "waterfill", Changes: 340, Late: 1, Took: 900 * time.Microsecond,
 		Links: []model.LinkState{
-			{PF: "pf0", Speed: 10e9, Capacity: 9.4e9, Packets: 800000, Carried: 9.3e9, Guaranteed: model.Rate{Bits: 6e9, Packets: 200000}},
-			{PF: "pf1", Speed: 1e9, Capacity: 1e9, Carried: 2e8, Guaranteed: model.Rate{Bits: 2e9}, Over: true},
+			{
+				PF: "pf0", Speed: 10e9, Capacity: 9.4e9, Carries: model.Capacity{Bits: 10e9, Speed: 10e9, Source: model.CapacityDriver}.Inferred(9.4e9),
+				Packets: 800000, Carried: 9.3e9, Guaranteed: model.Rate{Bits: 6e9, Packets: 200000},
+			},
+			{
+				PF: "pf1", Speed: 1e9, Capacity: 1e9, Carries: model.Capacity{Bits: 1e9, Speed: 1e9, Source: model.CapacityDriver},
+				Carried: 2e8, Guaranteed: model.Rate{Bits: 2e9}, Over: true,
+			},
 		},
 		NICs: []model.NICBandwidth{
 			share(1, "batch-1", model.PathVirtio, model.SLA{Class: "bronze"}, model.Rate{Bits: 1.2e9}, 1.2e9, model.BandwidthShare,

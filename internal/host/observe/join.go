@@ -135,13 +135,11 @@ func (j *joiner) pf(pf *model.PF, uses []vf.Use, vms []model.VM, w world) {
 		j.uplinks.Find(&j.links, pf)
 	}
 	own, managed := w.pool[pf.Name]
-	pf.Managed, pf.Speed = managed, cmp.Or(pf.Speed, own.Speed)
-	if own.Speed > 0 && own.Speed < pf.Speed {
-		pf.Carries = own.Speed
-	}
+	pf.Managed = managed
 	if w.measured != nil {
 		w.measured(pf)
 	}
+	pf.Carry(own.Speed, model.CapacityConfigured, "")
 	if own.NoRates {
 		pf.Caps.MaxTxRate, pf.Caps.MinTxRate = model.No, model.No
 	}

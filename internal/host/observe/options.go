@@ -16,7 +16,7 @@ type PoolPF struct {
 	All     bool   // every VF of the PF
 	VFs     []int  // otherwise these indices
 	Network string // "": that of the switch that the PF is a port of
-	Speed   uint64 // of its link, bits/s, if the kernel does not know it or the link carries less; 0: as the kernel reports
+	Speed   uint64 // what its link carries, bits/s, if the config says so; 0: it does not
 	NoRates bool   // do not limit its VFs by max_tx_rate, whatever the driver supports
 }
 

@@ -193,8 +193,8 @@ func TestSpeedOfTheLink(t *testing.T) {
 	s := New(f, f.uplinks(), f, nil, Options{Pool: Pool{"pf0": {All: true, Speed: 25e9}, "pf1": {All: true, Speed: 25e9}}})
 	defer s.Close()
 	pfs := snapshot(t, s).PFs
-	if pfs[0].Speed != 10e9 || pfs[1].Speed != 25e9 {
-		t.Errorf("speeds %d and %d: want the kernel's 10e9, and 25e9 where it knows none", pfs[0].Speed, pfs[1].Speed)
+	if pfs[0].Shared() != 10e9 || pfs[1].Shared() != 25e9 {
+		t.Errorf("speeds %d and %d: want the kernel's 10e9, and 25e9 where it knows none", pfs[0].Shared(), pfs[1].Shared())
 	}
 }
 
@@ -216,6 +216,33 @@ func TestWhatTheConfigKnowsOfAPF(t *testing.T) {
 	if a, b := pfs[0].Caps, pfs[1].Caps; a.MaxTxRate != model.No || a.MinTxRate != model.No || b.MaxTxRate != model.Yes ||
 		b.MinTxRate != model.Yes {
 		t.Errorf("VF rates %v and %v: want none of pf0's", a, b)
+	}
+}
+
+// What the config says of a link's capacity ranks above what was measured.
+func TestCapacityOfTheLink(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 1, counting)
+	f.addPF("pf1", "br1", 1, counting)
+	f.addPF("pf2", "br2", 1, counting)
+	s := New(f, f.uplinks(), f, nil, Options{
+		Pool: Pool{"pf0": {Speed: 9.8e9}, "pf1": {}},
+		Measured: func(pf *model.PF) {
+			if pf.Name != "pf2" {
+				pf.Carry(9.4e9, model.CapacityQualified, "untagged")
+			}
+		},
+	})
+	defer s.Close()
+	pfs := snapshot(t, s).PFs
+	for i, want := range []model.Capacity{
+		{Bits: 9.8e9, Speed: 10e9, Source: model.CapacityConfigured},
+		{Bits: 9.4e9, Speed: 10e9, Source: model.CapacityQualified, Detail: "untagged"},
+		{Bits: 10e9, Speed: 10e9, Source: model.CapacityDriver},
+	} {
+		if got := pfs[i].Capacity(); got != want {
+			t.Errorf("%s: %+v, want %+v", pfs[i].Name, got, want)
+		}
 	}
 }
 

@@ -159,6 +159,29 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// Of several measured capacities the lowest counts, and only at the speed that the link had then; one that may be the peer's does not.
+func TestFactsOfCapacity(t *testing.T) {
+	q := api.Qualification{Hardware: api.QualifiedHardware{Speed: 10e9}, Capacity: []api.LinkCapacity{
+		{Bits: 9.5e9, Measured: "yes"}, {Bits: 9.4e9, Measured: "yes", VLAN: 20}, {Bits: 3e9, Measured: "unknown"},
+	}}
+	f := FactsOf(&q)
+	pf := model.PF{Speed: 10e9}
+	f.Over(&pf)
+	if want := (model.Capacity{Bits: 9.4e9, Speed: 10e9, Source: model.CapacityQualified, Detail: "with VLAN 20"}); pf.Capacity() != want {
+		t.Errorf("%v, want %v", pf.Capacity(), want)
+	}
+	other := model.PF{Speed: 25e9}
+	f.Over(&other)
+	if got := other.Capacity(); got.Bits != 25e9 || got.Source != model.CapacityDriver {
+		t.Errorf("at another speed: %v", got)
+	}
+	q.Capacity = q.Capacity[2:]
+	f, pf = FactsOf(&q), model.PF{Speed: 10e9}
+	if f.Over(&pf); pf.Capacity().Bits != 10e9 {
+		t.Errorf("with what may be the peer's: %v", pf.Capacity())
+	}
+}
+
 // Moves without a loss only show that the loss is below that of one lost round trip.
 func TestLost(t *testing.T) {
 	for name, c := range map[string]struct {

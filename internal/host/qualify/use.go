@@ -15,11 +15,21 @@ type Facts struct {
 	MinTxRate  model.Tri
 	VFCounters model.Tri
 	SelfSlots  int // number of filters that the PF accepts
+
+	Capacity uint64 // bits/s that the link carries: the lowest figure, if frames with several tags were measured
+	Speed    uint64 // bits/s of the link then: the capacity says nothing of another speed
+	Tags     string // the tags with which Capacity was measured
 }
 
 // FactsOf extracts the facts from a report.
 func FactsOf(q *api.Qualification) Facts {
-	f := Facts{}
+	f := Facts{Speed: q.Hardware.Speed}
+	for i := range q.Capacity {
+		c := &q.Capacity[i]
+		if bits := uint64(max(0, c.Bits)); tri(c.Measured) == model.Yes && (f.Capacity == 0 || bits < f.Capacity) {
+			f.Capacity, f.Tags = bits, TagText(c.VLAN)
+		}
+	}
 	for i := range q.Claims {
 		c := &q.Claims[i]
 		switch c.Code {
@@ -38,6 +48,14 @@ func FactsOf(q *api.Qualification) Facts {
 	return f
 }
 
+// TagText names the tag of frames.
+func TagText(vlan int) string {
+	if vlan == 0 {
+		return "untagged"
+	}
+	return fmt.Sprintf("with VLAN %d", vlan)
+}
+
 // Over replaces the assumptions about a PF by the facts.
 func (f *Facts) Over(pf *model.PF) {
 	for _, x := range []struct {
@@ -50,6 +68,9 @@ func (f *Facts) Over(pf *model.PF) {
 	}
 	if f.SelfSlots > 0 {
 		pf.SelfSlots = f.SelfSlots
+	}
+	if f.Speed == pf.Speed {
+		pf.Carry(f.Capacity, model.CapacityQualified, f.Tags)
 	}
 }
 

@@ -239,7 +239,7 @@ func samePF(a, b *model.PF) bool {
 		return a == b
 	}
 	return a.Network == b.Network && a.LinkUp == b.LinkUp && a.Managed == b.Managed && a.NUMANode == b.NUMANode &&
-		a.Speed == b.Speed && slices.EqualFunc(a.VFs, b.VFs, func(x, y model.VF) bool { return x.ID == y.ID && outside(&x) == outside(&y) })
+		a.Shared() == b.Shared() && slices.EqualFunc(a.VFs, b.VFs, func(x, y model.VF) bool { return x.ID == y.ID && outside(&x) == outside(&y) })
 }
 
 // outside reports whether a VF is outside the pool without being in a VM.
@@ -274,7 +274,7 @@ func (p *Replay) scenario(file string) *Scenario {
 	names := map[string]int{}
 	for _, f := range p.pfs {
 		if pf := f.facts[0].what; pf != nil {
-			s.PFs = append(s.PFs, PF{Name: f.name, VFs: len(pf.VFs), Network: pf.Network, NUMA: pf.NUMANode, Gbit: float64(pf.Speed) / 1e9})
+			s.PFs = append(s.PFs, PF{Name: f.name, VFs: len(pf.VFs), Network: pf.Network, NUMA: pf.NUMANode, Gbit: float64(pf.Shared()) / 1e9})
 		}
 	}
 	for _, v := range p.vms {

@@ -65,6 +65,7 @@ function pfRow(pf, link) {
     h('td', { class: 'link' }, link ? [
       bar([['vf', load]], `link ${percent(load)} used`),
       h('small', null, `${bits(link.sent_bits_per_second)} of ${bits(link.capacity_bits_per_second)} · ${percent(load)}`),
+      link.carries && h('small', null, `capacity ${link.carries.why}`),
       promised > 0 && h('small', { class: link.overcommitted ? 'bad' : '' }, `${link.overcommitted ? '▲ overcommitted: ' : ''}${rate(link.guaranteed)} guaranteed`),
     ] : h('small', null, 'unknown')));
 }
