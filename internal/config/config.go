@@ -35,6 +35,8 @@ type Config struct {
 	pos    map[string]Pos
 	always bool // the policy decides at every sample
 	noCPU  bool // the policy does not score by packets/s
+
+	allocators map[string]model.AllocatorInfo // all of them; nil: not known
 }
 
 // PF names one physical function and which of its VFs Sluice may assign.

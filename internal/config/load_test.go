@@ -399,6 +399,43 @@ func TestGuaranteesInPackets(t *testing.T) {
 	}
 }
 
+// Warnings about what the allocator ignores.
+func TestWhatTheAllocatorIgnores(t *testing.T) {
+	known := Known{Allocators: map[string]model.AllocatorInfo{
+		"all": {Bits: true, Packets: true, Weights: true}, "bits": {Bits: true, Minimums: true}, "shares": {Weights: true}, "nothing": {},
+	}}
+	for _, tc := range []struct{ allocator, text, want string }{
+		{"nothing", "vms: [{match: a, guarantee: 1Gbit 5kpps}]", "s:2:18: vms[0].guarantee of 1Gbit 5kpps is not kept under nothing, " +
+			"which ignores guarantees; choose all or bits, or leave it out"},
+		{"shares", "classes: [{name: a, guarantee: 1Gbit}]", "s:2:21: classes[0].guarantee of 1Gbit is not kept under shares, " +
+			"which ignores guarantees; choose all or bits, or leave it out"},
+		{"bits", "vms: [{match: a, guarantee: 1Gbit 5kpps}]", "s:2:18: vms[0].guarantee: 5kpps are not kept on virtio under bits, " +
+			"which divides no packets; choose all, or leave them out"},
+		{"shares", "vms: [{match: a, guarantee: 5kpps}]", "s:2:18: vms[0].guarantee: 5kpps are not kept on virtio under shares, " +
+			"which divides no packets; choose all, or leave them out"},
+		{"bits", "vms: [{match: a, weight: 2}]", "s:2:18: vms[0].weight counts only for the assignment of VFs, since bits shares no link by " +
+			"weight; choose all or shares to share links by it too"},
+		{"bits", "classes: [{name: a, weight: 2}]", "s:2:21: classes[0].weight counts only for the assignment of VFs, since bits shares no " +
+			"link by weight; choose all or shares to share links by it too"},
+		{"bits", "vms: [{match: a, sla_nic: n, weight: 2}]", "s:2:30: vms[0].weight has no effect, since bits shares no link by weight; " +
+			"choose all or shares to share links by it too"},
+		{"all", "classes: [{name: a, minimum: 1Gbit}]", "s:2:21: classes[0].minimum has no effect under all; choose bits, or leave it out"},
+		{"all", "vms: [{match: a, guarantee: 1Gbit, weight: 2}]", ""},
+		{"bits", "vms: [{match: a, guarantee: 1Gbit}]\nclasses: [{name: a, minimum: 1Gbit}]", ""},
+		{"shares", "vms: [{match: a, weight: 2, limit: 1Gbit 5kpps}]", ""},
+		{"nothing, enabled: false", "vms: [{match: a, guarantee: 1Gbit 5kpps, weight: 2}]", ""},
+	} {
+		text := "pfs: [{name: a, vfs: all}]\n" + tc.text + "\nbandwidth: {allocator: " + tc.allocator + "}\n"
+		c, err := parse([]Document{{Name: "s", Data: []byte(text)}}, known, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := strings.Join(c.Warnings(), "\n"); have != tc.want {
+			t.Errorf("%s, %s:\nwant %s\nhave %s", tc.allocator, tc.text, tc.want, have)
+		}
+	}
+}
+
 // Warnings about rates that have no effect because an earlier rule matches the same VM; equal values are not reported.
 func TestRulesThatClash(t *testing.T) {
 	for _, tc := range []struct{ vms, want string }{

@@ -74,6 +74,7 @@ func (k checker) bandwidth(known Known) {
 	if known.Allocators == nil {
 		return
 	}
+	k.allocators = known.Allocators
 	a, ok := known.Allocators[name]
 	switch _, set := k.pos["bandwidth.period"]; {
 	case !ok && k.good("bandwidth.allocator"):
@@ -82,29 +83,6 @@ func (k checker) bandwidth(known Known) {
 	case ok && !set:
 		k.Bandwidth.Period = a.Period
 	}
-}
-
-// packetGuarantees warns about guarantees in packets/s that virtio cannot keep.
-func (c *Config) packetGuarantees() (list []string) {
-	host := c.Bandwidth.Packets
-	warn := func(key string, g Rate) {
-		key += ".guarantee"
-		switch {
-		case g.Packets > 0 && host.Packets == 0:
-			list = append(list, fmt.Sprintf("%s: %s: on virtio %s are not kept while nothing says how many the host carries; set bandwidth.packets",
-				c.pos[key], key, Rate{Packets: g.Packets}))
-		case above(g.Packets, host.Packets):
-			list = append(list, fmt.Sprintf("%s: %s: virtio cannot carry %s here (bandwidth.packets is %s), so it can be kept only on a VF",
-				c.pos[key], key, Rate{Packets: g.Packets}, host))
-		}
-	}
-	for i := range c.VMs {
-		warn(fmt.Sprintf("vms[%d]", i), c.VMs[i].Guarantee)
-	}
-	for i := range c.Classes {
-		warn(fmt.Sprintf("classes[%d]", i), c.Classes[i].Guarantee)
-	}
-	return list
 }
 
 // shadowed warns about rates that have no effect because an earlier rule for the same VM sets another value.

@@ -66,7 +66,7 @@ func (c *Config) Warnings() (list []string) {
 			warn(c.pos[key+".name"], "%s: vfs is not set, so Sluice takes all VFs of %s; write vfs: all, or a list", key, pf.Name)
 		}
 	}
-	list = append(append(list, c.shadowed()...), c.packetGuarantees()...)
+	list = append(append(list, c.shadowed()...), c.notShared()...)
 	if len(c.PFs) == 0 {
 		warn(file, "pfs lists no PF, so Sluice has no VF to assign; add one, for example `pfs: [{name: eth0, vfs: all}]`")
 	}

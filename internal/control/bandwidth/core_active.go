@@ -14,9 +14,9 @@ func (c *Core) activate() {
 		l.wanted, l.weighted = always || promises || weights, weights
 		l.active = l.wanted && l.speed > 0
 		l.kernel, l.tree = l.active && c.kind.Kernel, false
+		trees := l.kernel && !c.opts.NoTree && l.root.by != "" && l.root.can != model.No
 		for _, n := range l.nics {
-			n.shared = l.kernel && !c.opts.NoTree && l.root.by != "" && l.root.can != model.No && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by &&
-				n.vf == model.NoVF && !n.leaving
+			n.shared = trees && n.limits[slot(model.PathVirtio, model.Tx)].by == l.root.by && n.vf == model.NoVF && !n.leaving
 			l.tree = l.tree || n.shared
 		}
 	}
