@@ -75,6 +75,39 @@ func TestSharesWithoutGuarantees(t *testing.T) {
 	}
 }
 
+// The functions of a virtual PF share what it has as NICs share a link.
+func TestSharesInsideAVirtualPF(t *testing.T) {
+	for _, c := range []struct {
+		allocator string
+		weights   [3]float64 // of the PF itself and its VFs
+		want      [3]float64 // of the link; 0: no limit
+	}{
+		{"waterfill", [3]float64{0, 3, 0}, [3]float64{.2, .6, .2}},
+		{"waterfill", [3]float64{2, 2, 2}, [3]float64{}},
+		{"weighted", [3]float64{0, 3, 0}, [3]float64{.2, .6, .2}},
+		{"equal", [3]float64{0, 3, 0}, [3]float64{13. / 40, 13. / 40, 13. / 40}},
+		{"daqs", [3]float64{0, 3, 0}, [3]float64{}},
+	} {
+		r := newVPFRig(t, 0, 2)
+		r.useAllocator(c.allocator)
+		for i, w := range c.weights {
+			r.function(i - 1).Share.Weight = w
+			r.wants[functionOf(0, i-1)] = 10e9
+		}
+		r.follow()
+		r.passes(10 * time.Second)
+		for i, want := range c.want {
+			got := 0.0
+			if may := r.may(functionOf(0, i-1)); !math.IsInf(may, 1) {
+				got = may / 10e9
+			}
+			if math.Abs(got-want) > 0.01 {
+				t.Errorf("%s, weights %v: function %d may send %.3f of the link, want %.3f", c.allocator, c.weights, i, got, want)
+			}
+		}
+	}
+}
+
 // The tree of taps has their weights, and all taps together have their part beside the VFs.
 func TestWeightsInATree(t *testing.T) {
 	r := newRig(t, 4)
