@@ -174,6 +174,24 @@ func TestHTB(t *testing.T) {
 	}
 }
 
+// A weight alone sets a class's turn, and a Limit without it takes that back.
+func TestHTBOfWeights(t *testing.T) {
+	f, snap := treeHost()
+	h := NewHTB(f)
+	for _, weight := range []float64{5, 0} {
+		l := policeLimit(1, model.Tx, model.Rate{}, model.Rate{})
+		l.Weight = weight
+		if now, err := h.Apply(t.Context(), snap, []model.Limit{rootLimit("pf0", 5e9), l}); err != nil || len(now) != 2 || now[1] != l {
+			t.Fatalf("applied %+v, %v", now, err)
+		}
+		s := f.trees[2]
+		one, two := classOf(&s, f.stands[tapName(1)].Class), classOf(&s, f.stands[tapName(2)].Class)
+		if want := max(1, weight); float64(one.Quantum) != want*float64(two.Quantum) {
+			t.Errorf("weight %v: %+v beside %+v", weight, one, two)
+		}
+	}
+}
+
 // Another program filters the ingress of tap2: it stays out of the tree, and leaves the others their guarantees.
 func TestHTBBesideForeignFilters(t *testing.T) {
 	f, snap := treeHost()
