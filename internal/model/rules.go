@@ -58,6 +58,8 @@ type AllocatorInfo struct {
 	Weights  bool // weights
 	Minimums bool // minimums of classes
 
+	PacketsByBits bool // a VM's packets/s are divided over its NICs by the bits that these send, not by the packets
+
 	Always bool // it divides every link, also one of which nobody asks anything
 	// Kernel says that what shares by itself (HTB trees of taps, VFs' minimum rates) shares as it does. Beside another law it would
 	// decide instead of the allocator.

@@ -73,7 +73,7 @@ var kinds = map[string]kind{
 	}, func() Allocator { return &daqs{limit: daqsNone} }},
 	"dbavm": {model.AllocatorInfo{
 		Doc:    "raises NICs below their guarantee from what is unused, else at the expense of lower classes",
-		Period: 900 * time.Millisecond, Bits: true, Minimums: true,
+		Period: 900 * time.Millisecond, Bits: true, Minimums: true, PacketsByBits: true,
 	}, func() Allocator { return &dbavm{} }},
 	"waterfill": {model.AllocatorInfo{
 		Doc:    "guarantees first, by class; the rest by weight, to those with demand",

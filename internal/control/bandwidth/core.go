@@ -51,6 +51,7 @@ type Core struct {
 	nics  []*nic // by ID
 	byID  map[model.NICID]*nic
 	vms   [][]*nic     // the NICs of each VM that has packets/s to divide among several
+	parts []float64    // scratch for that
 	vpfs  []*virtualPF // by ID
 	byPF  map[model.NICID]*virtualPF
 	links []*uplink // by PF

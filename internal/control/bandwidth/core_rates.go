@@ -169,27 +169,3 @@ const (
 	packetMemory = 0.2              // weight of a period in the mean that determines a NIC's part of its VM's packets/s
 	peakMemory   = 10 * time.Second // time constant of the decay of a NIC's peak
 )
-
-// dividePackets divides each VM's packets/s over its NICs by what they send, equally if all are idle. An idle NIC keeps a part
-// so that it can start sending.
-func (c *Core) dividePackets() {
-	for _, nics := range c.vms {
-		var promised, limit uint64
-		sum := 0.0
-		for _, n := range nics {
-			promised, limit = max(promised, n.promised.Packets), max(limit, n.sla.Limit.Packets)
-			sum += n.busy
-		}
-		least := (sum + 1) * leastShare
-		for _, n := range nics {
-			part := (n.busy + least) / (sum + least*float64(len(nics)))
-			n.own.Guarantee.Packets = uint64(part * float64(promised))
-			if limit > 0 {
-				n.own.Limit.Packets = max(1, uint64(part*float64(limit)))
-			}
-		}
-	}
-}
-
-// leastShare is the weight of an idle NIC in that division, relative to what all of them send.
-const leastShare = 0.05

@@ -447,25 +447,6 @@ func TestUnknownSenderIsNotUnlimited(t *testing.T) {
 	}
 }
 
-// A VM's packets/s go to the NICs through which it sends.
-func TestPacketsAreDividedByWhatIsSent(t *testing.T) {
-	r := newRig(t, 1)
-	r.vm(0).NICs = append(r.vm(0).NICs, model.NIC{Alias: "n1", Network: "br0"})
-	r.rule(0, model.SLA{Limit: model.Rate{Packets: 100_000}, Guarantee: model.Rate{Packets: 10_000}})
-	r.follow()
-	r.run(time.Second)
-	a, b := r.nic(0), r.c.byID[model.NICID{VM: vm(0), NIC: "n1"}]
-	if a.own.Limit.Packets != 50_000 || b.own.Limit.Packets != 50_000 {
-		t.Errorf("idle: %d and %d, want half each", a.own.Limit.Packets, b.own.Limit.Packets)
-	}
-	r.send(b.id, model.PathVirtio, 1e9)
-	r.run(10 * time.Second)
-	if a.own.Limit.Packets > 10_000 || b.own.Limit.Packets < 90_000 || a.own.Limit.Packets+b.own.Limit.Packets > 100_000 ||
-		b.own.Guarantee.Packets < 9000 {
-		t.Errorf("one sends: %+v and %+v", a.own, b.own)
-	}
-}
-
 // Taps that share a tree are one sender, and the tree's root is limited to what they get together.
 func TestTapsOfATreeAreOneSender(t *testing.T) {
 	r := newRig(t, 4)

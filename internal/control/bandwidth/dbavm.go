@@ -6,9 +6,11 @@ import (
 	"time"
 )
 
-// dbavm is the algorithm of "DBA-VM: Dynamic Bandwidth Allocator for Virtual Machines", section IV, in its two steps. The
+// dbavm is step 1, the bits/s, of the algorithm of "DBA-VM: Dynamic Bandwidth Allocator for Virtual Machines", section IV. The
 // guarantee is an interface's minimum; the limit is its maximum, or the link if it has none. It does not test for demand: an
 // idle interface counts as one below its minimum.
+//
+// Step 2 divides the packets/s of a VM over its interfaces on all links, so it is the Core's: dividePackets.
 //
 // The text has errors (B_max < B_i < B_min, (B_i - B_min) < B_ex, B_min readjusted to B_i), which are read as what they must
 // mean. What it leaves open is decided as follows: the pool is the unused part of the link; what is left of it at the end
@@ -23,7 +25,7 @@ func (d *dbavm) Allocate(_ time.Time, link Link, senders []Sender, out []Allowan
 	d.speed, d.pool = link.Speed, link.Speed
 	for i := range senders {
 		d.pool -= senders[i].Bits
-		out[i].Bits = min(out[i].Bits, d.most(&senders[i]))
+		out[i] = Allowance{min(out[i].Bits, d.most(&senders[i])), limitOf(&senders[i].SLA).Packets}
 	}
 	d.pool = max(0, d.pool)
 	d.sort(senders)
@@ -35,7 +37,6 @@ func (d *dbavm) Allocate(_ time.Time, link Link, senders []Sender, out []Allowan
 		out[i].Bits += more
 		d.pool -= more
 	}
-	eachVM(senders, func(first, end int) { splitPackets(senders[first:end], out[first:end]) })
 }
 
 // readjust is step 1 for one interface.
@@ -68,26 +69,6 @@ func (d *dbavm) cut(senders []Sender, out []Allowance, i int) {
 			out[j].Bits = min(d.most(&senders[j]), max(float64(s.ClassMin), d.speed*least))
 		case s.Priority == class && class == lowest && j != i:
 			out[j].Bits = min(d.most(&senders[j]), max(float64(s.Guarantee.Bits), d.speed*least))
-		}
-	}
-}
-
-// splitPackets is step 2: the packets/s of a VM are split over its interfaces by what they send, and equally while none sends,
-// a case that the paper leaves undefined.
-func splitPackets(senders []Sender, out []Allowance) {
-	var packets, bits float64
-	for i := range senders {
-		packets += float64(senders[i].SLA.Limit.Packets)
-		bits += senders[i].Bits
-	}
-	for i := range senders {
-		part := 1 / float64(len(senders))
-		if bits > 0 {
-			part = senders[i].Bits / bits
-		}
-		out[i].Packets = Unlimited.Packets
-		if packets > 0 {
-			out[i].Packets = max(1, packets*part)
 		}
 	}
 }

@@ -146,19 +146,3 @@ func TestDBAVM(t *testing.T) {
 	same(t, "an idle interface counts as below its minimum",
 		run(t, d, []Sender{sender(0, 10, 0), sender(1, 0, 39)}, 40, 40), 40, least+1)
 }
-
-// TestDBAVMPackets splits a VM's packets/s by what its interfaces send, and equally while none does.
-func TestDBAVMPackets(t *testing.T) {
-	s := []Sender{sender(0, 0, 3), sender(0, 0, 1), sender(1, 0, 0), sender(1, 0, 0), sender(2, 0, 1)}
-	s[1].ID.NIC, s[3].ID.NIC = "net1", "net1"
-	for i := range 4 {
-		s[i].SLA.Limit.Packets = 30_000
-	}
-	out := make([]Allowance, len(s))
-	maker(t, "dbavm").Allocate(time.Time{}, link(), s, out)
-	for i, want := range []float64{45_000, 15_000, 30_000, 30_000, inf} {
-		if out[i].Packets != want {
-			t.Errorf("%s: %v packets/s, want %v", s[i].ID, out[i].Packets, want)
-		}
-	}
-}
