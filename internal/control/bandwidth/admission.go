@@ -112,6 +112,7 @@ func Admit(asked []Asked, hostPackets uint64) Admission {
 		}
 	}
 	out.admitInside(asked)
+	out.packetLimits(asked, hostPackets)
 	return out
 }
 
@@ -201,19 +202,34 @@ const named = 5
 
 // over describes with all figures what the guarantees exceed and the consequence, and the remedy.
 func (s *supply) over(list []claim, kept []uint64) (what, remedy string) {
-	number := func(x uint64) string { return strconv.FormatFloat(float64(x)/s.scale, 'f', -1, 64) }
-	var terms, less, places []string
+	var less []string
 	for i := range list {
-		a := list[i].asked
-		terms = append(terms, number(list[i].most))
 		if kept[i] < list[i].most {
-			less = append(less, fmt.Sprintf("%s keeps %s of %s %s", s.who(a), strconv.FormatFloat(float64(kept[i])/s.scale, 'f', 3, 64),
-				number(list[i].most), s.unit))
+			less = append(less, fmt.Sprintf("%s keeps %s of %s %s", s.who(list[i].asked),
+				strconv.FormatFloat(float64(kept[i])/s.scale, 'f', 3, 64), s.number(list[i].most), s.unit))
 		}
-		places = append(places, fmt.Sprintf("%s: %s", s.who(a), cmp.Or(a.SLA.Source, "not known")))
 	}
-	return fmt.Sprintf("%s: asked %s %s, %s %s %s; %s", s.less, few(terms, " + "), s.unit, s.what, number(s.have), s.unit, few(less, ", ")),
-		"lower a guarantee where it comes from: " + few(places, "; ") + s.howTo(list)
+	return fmt.Sprintf("%s: asked %s; %s", s.less, s.sum(list), few(less, ", ")), "lower a guarantee where it comes from: " + s.places(list)
+}
+
+func (s *supply) number(x uint64) string { return strconv.FormatFloat(float64(x)/s.scale, 'f', -1, 64) }
+
+// sum is what is claimed, added up, and what there is.
+func (s *supply) sum(list []claim) string {
+	var terms []string
+	for i := range list {
+		terms = append(terms, s.number(list[i].most))
+	}
+	return fmt.Sprintf("%s %s, %s %s %s", few(terms, " + "), s.unit, s.what, s.number(s.have), s.unit)
+}
+
+// places says where the claims come from, and how to change them there.
+func (s *supply) places(list []claim) string {
+	var places []string
+	for i := range list {
+		places = append(places, fmt.Sprintf("%s: %s", s.who(list[i].asked), cmp.Or(list[i].asked.SLA.Source, "not known")))
+	}
+	return few(places, "; ") + s.howTo(list)
 }
 
 // howTo describes how to change the SLA sources that their name alone does not explain.

@@ -54,8 +54,8 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 	was, is := admission(v.Snapshot, rules, before), admission(v.Snapshot, rules, after)
 	for _, p := range is.Problems {
 		switch {
-		case p.Subject != vm.Name || slices.Contains(was.Problems, p):
-		case p.Info:
+		case p.Subject != vm.Name && (p.Subject != "" || !p.Info) || slices.Contains(was.Problems, p):
+		case p.Info: // of the VM, or of the host
 			notes = append(notes, p.Text+"; "+p.Remedy)
 		default:
 			return nil, &api.Error{Text: p.Text, Remedy: p.Remedy}

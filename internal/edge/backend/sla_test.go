@@ -192,3 +192,22 @@ func TestOvercommitmentIsAllowedWhereItIs(t *testing.T) {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
+
+// Limits that exceed what the host carries only together are accepted: a note says so, once.
+func TestPacketLimitsAreNotRefused(t *testing.T) {
+	b := host(t, "", func(r *model.Rules) { r.VMs[0].SLA = model.SLA{Limit: model.Rate{Packets: 500_000}, Source: "sluice.yaml:3:5"} })
+	for _, tc := range []struct {
+		limit uint64
+		want  string
+	}{{300_000, ""}, {400_000, "limits 400 + 500 kpps, host 800 kpps; "}, {400_000, ""}} {
+		c := set(0, "ua-net0")
+		c.SLA.Limit.Packets = tc.limit
+		res, err := b.Do(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(res.Details, "\n"); !strings.Contains(got, tc.want) || strings.Contains(got, "kpps") != (tc.want != "") {
+			t.Errorf("a limit of %d: %q, want %q", tc.limit, got, tc.want)
+		}
+	}
+}
