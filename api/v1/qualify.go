@@ -65,9 +65,8 @@ type Claim struct {
 
 // LinkCapacity is what the PF's link carried to a peer.
 type LinkCapacity struct {
-	Peer    string `json:"peer"`    // its address and port
-	Through string `json:"through"` // the host's interface that leads there
-	VLAN    int    `json:"vlan"`    // the tag of the frames; 0: they were untagged
+	Peer string `json:"peer"` // its address and port
+	VLAN int    `json:"vlan"` // the tag of the frames; 0: they were untagged
 	// Bits are counted as bandwidth control counts them: frames with preamble, gap and checksum, but without the tag.
 	Bits     float64 `json:"bits_per_second"`
 	Measured string  `json:"measured"` // yes: it is what the link carries; unknown: it carries at least this

@@ -46,6 +46,12 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 	f.StringVar(&q.vm, "vm", "", "with --qualify: also have the daemon move this `VM` to a VF and back, and measure both paths; the daemon "+
 		"is in enforce mode for it")
 	f.StringVar(&q.address, "address", "", "with --vm: the VM's IPv4 `address`; default: what the host's ARP table says")
+	f.Func("peer", "with --qualify: also fill the link to this `address`, where sluice qualify --receive runs, and measure what arrives; "+
+		"may be given several times", func(s string) error {
+		peer, err := parsePeer(s)
+		q.peers = append(q.peers, peer)
+		return err
+	})
 	f.BoolVar(&q.save, "save", false, "with --qualify: save the report, which the daemon uses from its next reload or start on")
 	f.BoolVar(&q.restore, "qualify-restore", false, "run no daemon: restore what a killed --qualify has left, and exit")
 	show := f.Bool("version", false, "print the version")

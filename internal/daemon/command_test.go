@@ -68,6 +68,24 @@ func TestManualHasEveryFlag(t *testing.T) {
 	}
 }
 
+// Peers are addresses, with a port or without; a wrong one is refused with an example.
+func TestPeers(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7:9179", "192.0.2.7:80": "192.0.2.7:80", "2001:db8::7": "[2001:db8::7]:9179", "[2001:db8::7]:80": "[2001:db8::7]:80",
+	} {
+		if got, err := parsePeer(text); err != nil || got.String() != want {
+			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "host", "host:80", "192.0.2.7:0", "192.0.2.7:70000", "192.0.2.7:"} {
+		var out, said bytes.Buffer
+		if code := Main(t.Context(), []string{"--qualify", "pf0", "--peer", text}, &out, &said, "1"); code != exitUsage ||
+			!strings.Contains(said.String(), "write 192.0.2.7, 192.0.2.7:9179 or [2001:db8::7]:9179") {
+			t.Errorf("%q: exit %d, %s", text, code, said.String())
+		}
+	}
+}
+
 // A qualification whose output is no longer read continues and restores everything: the first write does not end it.
 func TestQualifyOutlivesItsReader(t *testing.T) {
 	for _, arg := range []string{"--qualify=pf0", "--qualify-restore"} {

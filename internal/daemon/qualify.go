@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os/signal"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"sluice/internal/edge/client"
 	"sluice/internal/host/qualify"
 	"sluice/internal/host/qualify/measure"
+	"sluice/internal/host/qualify/throughput"
 	"sluice/internal/model"
 )
 
@@ -27,6 +29,7 @@ type qualifyOptions struct {
 	pf      string
 	vm      string
 	address string // of the VM
+	peers   []netip.AddrPort
 	save    bool
 	restore bool
 }
@@ -37,6 +40,28 @@ const (
 	asideEvery     = 300 * time.Millisecond
 	countersWithin = 5 * time.Second
 )
+
+// Of each round of connections to a peer: how long they speed up, and how long they are measured.
+const (
+	peerWarm   = time.Second
+	peerDuring = 3 * time.Second
+)
+
+// peerPort is the port of a peer that is named without one; `sluice qualify --receive` has the same default.
+const peerPort = 9179
+
+// parsePeer parses a peer's address, with or without a port.
+func parsePeer(s string) (netip.AddrPort, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return netip.AddrPortFrom(a, peerPort), nil
+	}
+	a, err := netip.ParseAddrPort(s)
+	if err != nil || a.Port() == 0 {
+		return a, fmt.Errorf("%q is not an IP address with or without a port: write 192.0.2.7, 192.0.2.7:%d or [2001:db8::7]:%d",
+			model.Shorten(s), peerPort, peerPort)
+	}
+	return a, nil
+}
 
 // printQualify tests a PF and prints the report. It reports its steps on progress.
 func printQualify(ctx context.Context, w, progress io.Writer, o Options, q qualifyOptions) error {
@@ -75,6 +100,13 @@ func printQualify(ctx context.Context, w, progress io.Writer, o Options, q quali
 		if m.Scratch, err = measureScratch(ctx, client.New(socket), h.kernel, q.pf, q.vm, q.address, say); err != nil {
 			m.Failed = append(m.Failed, "with "+q.vm+": "+err.Error())
 		}
+	}
+	to := throughput.Options{PF: q.pf, Kernel: h.kernel, Say: say, Warm: peerWarm, During: peerDuring}
+	for _, peer := range q.peers {
+		m.Peers = append(m.Peers, throughput.To(ctx, &to, peer))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	m.Took = time.Since(m.At)
 	report := qualify.Judge(m)

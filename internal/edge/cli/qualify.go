@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
+	"sluice/internal/model"
 )
 
 func (a *app) qualifyCommand() *cobra.Command {
@@ -33,10 +34,18 @@ With --vm, a VM that nobody needs for some minutes, it also measures what a move
 what virtio and the VF carry: the daemon, which must be in enforce mode and have a free VF,
 moves the VM to a VF and back twice, and the host exchanges ICMP echoes with it.
 
+With --peer, the address of a host that runs "sluice qualify --receive", it also measures
+what the link carries, with the VLAN tag that the route to that address has, if any: for
+up to 16 seconds it sends there by TCP as much as gets through. VMs on the PF feel that,
+and what they send is missing from the figure, so measure while they are at rest. Use a
+peer whose own link is at least as fast; with several, the lowest figure counts.
+
 With --save the report is stored where the daemon reads it at its next reload or start,
 and the daemon then uses what was measured. docs/qualify.md explains each claim.`,
 		Example: `sluice qualify enp65s0f0
 sluice qualify enp65s0f0 --vm scratch
+sluice qualify --receive 192.0.2.7        # on another host
+sluice qualify enp65s0f0 --peer 192.0.2.7
 sluice qualify enp65s0f0 --save && sluice reload
 sluice qualify --restore`,
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completePF,
@@ -49,6 +58,10 @@ sluice qualify --restore`,
 		return a.completeVM(c, nil, word)
 	})
 	address := c.Flags().String("address", "", "the VM's IPv4 `address`; default: from the host's ARP table")
+	peers := c.Flags().StringArray("peer", nil, "also measure what the link carries to this `address`, with or without port; repeatable")
+	receive := c.Flags().String("receive", "", "be the peer: receive and discard what comes to this `address` of this host, until interrupted")
+	_ = c.RegisterFlagCompletionFunc("peer", cobra.NoFileCompletions)
+	_ = c.RegisterFlagCompletionFunc("receive", cobra.NoFileCompletions)
 	restore := c.Flags().Bool("restore", false, "restore what a killed qualify left behind")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sluiced := []string{"--config", *config}
@@ -59,12 +72,19 @@ sluice qualify --restore`,
 			out, err := a.runSluiced(c.Context(), append(sluiced, "--qualify-restore"))
 			_, _ = a.std.Out.Write(out)
 			return err
+		case *receive != "" && len(args)+c.Flags().NFlag() > 1:
+			return usage(c, errors.New("--receive takes no PF and no other option"))
+		case *receive != "":
+			return a.receive(c.Context(), *receive)
 		case len(args) != 1 || args[0] == "":
 			return usage(c, errors.New("qualify needs the name of one PF, such as enp65s0f0"))
 		}
 		sluiced = append(sluiced, "--qualify", args[0])
 		if *vm != "" {
 			sluiced = append(sluiced, "--vm", *vm, "--address", *address)
+		}
+		for _, peer := range *peers {
+			sluiced = append(sluiced, "--peer", peer)
 		}
 		if *save {
 			sluiced = append(sluiced, "--save")
@@ -175,6 +195,7 @@ func printQualification(w io.Writer, q api.Qualification) {
 			fmt.Fprintf(w, "         (!) Sluice assumed: %s\n", printable(c.Expected))
 		}
 	}
+	printCapacity(w, q.Capacity)
 	printTimes(w, q.Times)
 	printMoves(w, &q)
 	for _, f := range q.Failed {
@@ -185,6 +206,20 @@ func printQualification(w io.Writer, q api.Qualification) {
 	}
 	if len(q.Left) == 0 {
 		fmt.Fprintf(w, "Everything has been restored. It took %s.\n", precise(q.Took))
+	}
+}
+
+// printCapacity prints what the link carries to each peer.
+func printCapacity(w io.Writer, list []api.LinkCapacity) {
+	for i := range list {
+		c := &list[i]
+		tags := "untagged"
+		if c.VLAN != 0 {
+			tags = fmt.Sprintf("with VLAN %d", c.VLAN)
+		}
+		least := map[bool]string{true: "", false: "at least "}[c.Measured == "yes"]
+		fmt.Fprintf(w, "%-8s the link carries %s%s, %s, to %s\n", c.Measured, least, model.Bits(c.Bits), tags, printable(c.Peer))
+		fmt.Fprintf(w, "         %s\n", printable(c.Evidence))
 	}
 }
 

@@ -46,6 +46,9 @@ func fakeDaemon(args []string) int {
 		return cli.ExitError
 	case slices.Contains(args, "--qualify") && slices.Contains(args, "pf7"):
 		fmt.Print(qualified)
+	case slices.Contains(args, "--qualify") && slices.Contains(args, "pf8"):
+		fmt.Fprintln(os.Stderr, strings.Join(args, " "))
+		fmt.Print(filled)
 	case slices.Contains(args, "--qualify"):
 		fmt.Fprint(os.Stderr, "looking at the PF\nsluiced: qualify needs root\nand sluiced: is named elsewhere\n")
 		return cli.ExitError
@@ -80,6 +83,12 @@ const qualified = `{"pf": "pf7", "scratch": "spare", "hardware": {"device": "808
   {"size": 512, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.000016},
    "vf": {"median_seconds": 0.0005}, "boost_percent": 50}],
  "host_cpu": {"seconds_per_packet": 0.00000153, "seconds_per_kilobyte": 0.00000025}}
+`
+
+// filled is a report of a link that was filled in two ways.
+const filled = `{"pf": "pf8", "hardware": {"device": "8086:10c9", "driver": "igb"}, "capacity": [
+ {"peer": "192.0.2.7:9179", "vlan": 0, "bits_per_second": 9410000000, "measured": "yes", "evidence": "9.4Gbit with 2 connections"},
+ {"peer": "198.51.100.7:9179", "vlan": 20, "bits_per_second": 3000000000, "measured": "unknown", "evidence": "hosts limit it"}]}
 `
 
 // fakeDeps replaces the dependencies that main passes in.

@@ -25,6 +25,17 @@ func Judge(m *Measured) api.Qualification {
 	}{{api.TimeUnbind, m.Unbind}, {api.TimeBind, m.Bind}, {api.TimeLink, m.Link}} {
 		q.Times = appendTiming(q.Times, t.name, t.took)
 	}
+	for i := range m.Peers {
+		p := &m.Peers[i]
+		if p.Error != "" {
+			q.Failed = append(q.Failed, "what the link carries to "+p.Address+": "+p.Error)
+		} else {
+			q.Capacity = append(q.Capacity, capacity(p))
+		}
+	}
+	if len(m.Peers) == 0 {
+		q.Notes = append(q.Notes, "without a peer, what the link carries was not measured (--peer ADDRESS)")
+	}
 	if m.Hardware.Emulated {
 		q.Notes = append(q.Notes, "this NIC is emulated by QEMU: the figures show function, not speed")
 	}

@@ -27,6 +27,7 @@ type Measured struct {
 	Counters           Counted
 	Filters            Filters
 	Spoof              Spoof
+	Peers              []Peer
 	Failed, Left       []string
 
 	Scratch *Scratch // nil: without a scratch VM

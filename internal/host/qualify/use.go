@@ -26,7 +26,11 @@ func FactsOf(q *api.Qualification) Facts {
 	f := Facts{Speed: q.Hardware.Speed}
 	for i := range q.Capacity {
 		c := &q.Capacity[i]
-		if bits := uint64(max(0, c.Bits)); tri(c.Measured) == model.Yes && (f.Capacity == 0 || bits < f.Capacity) {
+		bits := uint64(max(0, c.Bits))
+		if f.Speed > 0 {
+			bits = min(bits, f.Speed)
+		}
+		if tri(c.Measured) == model.Yes && (f.Capacity == 0 || bits < f.Capacity) {
 			f.Capacity, f.Tags = bits, TagText(c.VLAN)
 		}
 	}
