@@ -195,7 +195,7 @@ func TestOvercommitmentIsAllowedWhereItIs(t *testing.T) {
 
 // Limits that exceed what the host carries only together are accepted: a note says so, once.
 func TestPacketLimitsAreNotRefused(t *testing.T) {
-	b := host(t, "", func(r *model.Rules) { r.VMs[0].SLA = model.SLA{Limit: model.Rate{Packets: 500_000}, Source: "sluice.yaml:3:5"} })
+	b := host(t, "", func(r *model.Rules) { r.VMs[0].SLA = model.SLA{Limit: model.Rate{Packets: 500_000}} })
 	for _, tc := range []struct {
 		limit uint64
 		want  string
