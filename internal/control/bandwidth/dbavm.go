@@ -10,7 +10,8 @@ import (
 // guarantee is an interface's minimum; the limit is its maximum, or the link if it has none. It does not test for demand: an
 // idle interface counts as one below its minimum.
 //
-// Step 2 divides the packets/s of a VM over its interfaces on all links, so it is the Core's: dividePackets.
+// Step 2 divides the packets/s of a VM over its interfaces on all links, so it is the Core's: dividePackets. The paper drops
+// in the guest what exceeds a limit; here it is dropped at the tap (docs/sla.md has the reasons and the cost).
 //
 // The text has errors (B_max < B_i < B_min, (B_i - B_min) < B_ex, B_min readjusted to B_i), which are read as what they must
 // mean. What it leaves open is decided as follows: the pool is the unused part of the link; what is left of it at the end
