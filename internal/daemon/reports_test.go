@@ -20,6 +20,7 @@ import (
 	"sluice/internal/control/placement"
 	"sluice/internal/edge/client"
 	"sluice/internal/host/kernel"
+	"sluice/internal/host/qualify"
 	"sluice/internal/model"
 )
 
@@ -39,6 +40,31 @@ func TestReportIsKept(t *testing.T) {
 	}
 	if _, err := readReport(dir, "pf1"); err == nil || !strings.Contains(err.Error(), `about PF "pf0"`) {
 		t.Errorf("%v: a report about another PF counts", err)
+	}
+}
+
+// What a kept report says a link carries becomes that PF's capacity, and no other's.
+func TestReportedCapacity(t *testing.T) {
+	dir := t.TempDir()
+	if err := saveReport(dir, &api.Qualification{
+		PF: "pf0", Hardware: api.QualifiedHardware{Speed: 10e9}, Capacity: []api.LinkCapacity{{VLAN: 20, Bits: 9.4e9, Measured: "yes"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	q, err := readReport(dir, "pf0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{}
+	h.reports.Store(&reports{facts: map[string]qualify.Facts{"pf0": qualify.FactsOf(q)}})
+	for name, want := range map[string]model.Capacity{
+		"pf0": {Bits: 9.4e9, Speed: 10e9, Source: model.CapacityQualified, Detail: "with VLAN 20"},
+		"pf1": {Bits: 10e9, Speed: 10e9, Source: model.CapacityDriver},
+	} {
+		pf := model.PF{Name: name, Speed: 10e9}
+		if h.measured(&pf); pf.Capacity() != want {
+			t.Errorf("%s: %+v, want %+v", name, pf.Capacity(), want)
+		}
 	}
 }
 
