@@ -14,6 +14,7 @@ func (c *Core) share(now time.Time, l *uplink) {
 		l.carried += n.sent.Bits
 		if !l.active {
 			n.allow = Unlimited
+			n.hasEnough()
 		}
 	}
 	if !l.active {
@@ -183,8 +184,7 @@ func (n *nic) unlimited() bool {
 		p = model.PathVF
 	}
 	s := &n.limits[slot(p, model.Tx)]
-	return p == model.PathVF && n.seen.Before(n.barred) || s.by == "" || s.can == model.No || s.failed() || p == model.PathVF && !n.ours &&
-		s.by == maxTxRate
+	return p == model.PathVF && (!n.ours || n.seen.Before(n.barred)) || s.by == "" || s.can == model.No || s.failed()
 }
 
 // full is the part of a link's capacity above which a NIC that sends less than before is assumed to be held down; shortShare is
@@ -204,13 +204,16 @@ func (n *nic) fallShort(now time.Time, crowded bool) {
 	}
 	lacks := asks - n.sent.Bits
 	if g == 0 || !crowded && n.allow.Bits >= g || lacks < shortShare*asks {
-		n.short, n.shortFrom = 0, time.Time{}
+		n.hasEnough()
 		return
 	}
 	if n.short = lacks; n.shortFrom.IsZero() {
 		n.shortFrom = now
 	}
 }
+
+// hasEnough ends a shortage.
+func (n *nic) hasEnough() { n.short, n.shortFrom, n.squeezed = 0, time.Time{}, false }
 
 // crowded reports whether the link is full.
 func (l *uplink) crowded() bool { return max(l.carried, l.port.tx.Bits) >= full*l.alloc.Capacity() }

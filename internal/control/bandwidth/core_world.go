@@ -218,6 +218,8 @@ func (c *Core) followVM(now time.Time, w *World, vm *model.VM, asked []Asked, pr
 		}
 		if n.link = c.linkOf(w.Snapshot, in); n.link != nil {
 			n.link.nics = append(n.link.nics, n)
+		} else {
+			n.hasEnough()
 		}
 		if n.sla.Guarantee.Packets > 0 || n.sla.Limit.Packets > 0 {
 			packets = append(packets, n)

@@ -137,7 +137,7 @@ func (c *Core) divide(now time.Time, v *virtualPF) {
 	crowded := v.link != nil && v.link.active && v.link.crowded() || v.sent.Bits >= full*min(v.allow.Bits, limitOf(&v.own).Bits)
 	for _, n := range v.functions {
 		if n.fallShort(now, crowded); n.idle() {
-			n.short, n.shortFrom = 0, time.Time{}
+			n.hasEnough()
 		}
 	}
 	v.setParts()
