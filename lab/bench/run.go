@@ -95,6 +95,11 @@ func (b *bench) drive(ctx context.Context, sc *scenario, ctl *controller, source
 	defer cancel()
 	var all sync.WaitGroup
 	var controlled, fallen error
+	if sc.cold > 0 {
+		if err := b.bed.setLink(sc.capacity(0), "change"); err != nil {
+			return fmt.Errorf("%s: %w", sc.name, err)
+		}
+	}
 	all.Go(func() { controlled = ctl.run(end) })
 	all.Go(func() { tr.samples = b.sink.watch(ctx) })
 	for i, src := range sources {
@@ -107,7 +112,7 @@ func (b *bench) drive(ctx context.Context, sc *scenario, ctl *controller, source
 		})
 	}
 	all.Wait()
-	if sc.fall > 0 {
+	if sc.fall > 0 || sc.cold > 0 {
 		fallen = errors.Join(fallen, b.bed.setLink(linkBits, "change"))
 	}
 	if err := errors.Join(controlled, fallen); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -33,6 +34,7 @@ type scenario struct {
 	length time.Duration
 	fall   time.Duration // when the link's capacity drops; 0: never
 	falls  float64       // by which fraction it drops
+	cold   float64       // by which fraction the link carries less than its speed from the start
 	daqs   time.Duration // duration under DAQS, which converges more slowly; 0: the same
 }
 
@@ -121,8 +123,56 @@ func scenarios() []scenario {
 			},
 		},
 		churn(30, 20*s),
+		jitter(20 * s), ramp(20 * s),
+	}
+	for _, less := range []float64{.01, .02, .05, .1, .2} {
+		for _, g := range []float64{.25, .5} {
+			list = append(list, cold(less, g, true), cold(less, g, false))
+		}
 	}
 	return list
+}
+
+// cold is a link that carries less than its speed from the first moment. bounded is a sender that alone reaches its guarantee and a
+// little more of the link: 46 % with one of 25 %, 60 % with one of 50 %.
+func cold(less, guarantee float64, bounded bool) scenario {
+	sc := scenario{
+		name:   fmt.Sprintf("cold-%.0f-%.0f", 100*less, 100*guarantee),
+		about:  fmt.Sprintf("the link carries %.0f %% less from the start; a flow with a guarantee of %.0f %% against five", 100*less, 100*guarantee),
+		guests: []guest{{guarantee: guarantee, flows: 1, demand: want(unlimited)}, bestEffort(5)}, length: 9 * s, cold: less,
+	}
+	if bounded {
+		sc.name += "-bounded"
+		sc.guests[0].demand = want(oneThread)
+		if guarantee > .3 {
+			sc.guests[0].demand = want(.6 * linkBits)
+		}
+	}
+	return sc
+}
+
+// jitter has guarantees that are asked for in bursts.
+func jitter(length time.Duration) scenario {
+	return scenario{
+		name: "jitter", about: "guarantees of 30 and 20 % that wake every 0.8 and 1.2 s, against five flows", length: length,
+		guests: []guest{
+			{guarantee: .3, flows: 1, demand: onOff(400*time.Millisecond, length)},
+			{guarantee: .2, flows: 1, demand: onOff(600*time.Millisecond, length)},
+			bestEffort(5),
+		},
+	}
+}
+
+// ramp has a guarantee that is asked for little by little.
+func ramp(length time.Duration) scenario {
+	g := guest{guarantee: .8, flows: 1}
+	for t := time.Duration(0); t < length; t += s {
+		g.demand = append(g.demand, phase{t, .04 * (1 + t.Seconds()) * linkBits})
+	}
+	return scenario{
+		name: "ramp", about: "guarantee of 80 %, of which 4 % of the link more is wanted every second, against five flows", length: length,
+		guests: []guest{g, bestEffort(5)},
+	}
 }
 
 func bestEffort(flows int) guest { return guest{flows: flows, demand: want(unlimited)} }
@@ -189,7 +239,7 @@ func (sc *scenario) capacity(t time.Duration) float64 {
 	if sc.fall > 0 && t >= sc.fall {
 		return linkBits * (1 - sc.falls)
 	}
-	return linkBits
+	return linkBits * (1 - sc.cold)
 }
 
 // ideal returns what all guests together could send at a time.
