@@ -5,38 +5,48 @@ import (
 	"time"
 )
 
-// capacity is the measured capacity of a link. It never exceeds the link's speed, and starts there: a link that is not full
-// does not show its capacity. It falls at once to a volume that does not rise although senders that were at their limits now
-// lack part of them. It rises by probes if the volume rises with them.
+// capacity is what a link is taken to carry. It never exceeds the link's speed, and starts there: a link that is not full does not
+// show its capacity. It falls only by a trial that finds guaranteed senders held down by the link, so that no sender without a
+// guarantee can lower it. It rises at once to a volume that exceeds it, and by probes if the volume rises with them.
 type capacity struct {
-	speed   float64
-	hat     float64
-	volumes [plateauTicks]volume
-	n       int     // number of volumes since hat changed
-	sum     float64 // of volumes while senders were at their limits, since hat changed,
-	pressed int     // and the number of those
+	speed float64
+	hat   float64
 
-	probing bool
-	before  float64 // hat before the probe or trial
+	volumes [lookMost]float64
+	n       int     // number of volumes since hat changed
+	sum     float64 // of volumes while what is handed out was used, since hat changed,
+	used    int     // and the number of those
+
+	probe   probe
+	before  float64 // hat before the probe
 	carried float64 // mean volume before it
+	began   time.Time
 	step    float64
 	wait    time.Duration
 	next    time.Time // of the next probe
 
+	proven   float64 // volume that the link has carried lately
+	provenAt time.Time
+
 	trial trial
 }
+
+// probe is the state of a test of whether the link carries more.
+type probe int
+
+const (
+	idle      probe = iota
+	measuring       // the volume, with nothing retained of former limits
+	raised          // the capacity
+)
 
 // volume is what a link carried in a period, bits/s.
 type volume struct {
 	bits    float64
 	noise   float64 // standard deviation, from those of its senders
 	blind   bool    // some senders have no reading: they are assumed to send on
-	pressed bool    // some senders are at their limits
-	short   float64 // what senders that were at their limits now lack of them
-	fallen  float64 // bits/s of guaranteed senders that suddenly send much less than before,
-	lack    float64 // what they lack of that,
-	theirs  float64 // their guarantees,
-	others  float64 // and the guarantees of all others
+	pressed bool    // some senders are held down by their limits
+	lack    bool    // a guaranteed sender lacks what it is known to want
 }
 
 // begin adopts a link's speed. If it changes because senders that cannot be limited take a part of the link, the capacity
@@ -46,7 +56,7 @@ func (c *capacity) begin(speed float64) {
 		return
 	}
 	change := speed - c.speed
-	c.hat, c.before = lowered(c.hat, change, speed), lowered(c.before, change, speed)
+	c.hat, c.before, c.trial.before = lowered(c.hat, change, speed), lowered(c.before, change, speed), lowered(c.trial.before, change, speed)
 	c.speed = speed
 }
 
@@ -55,110 +65,141 @@ func lowered(hat, change, speed float64) float64 {
 	return max(leastCarried*speed, min(speed, hat+change))
 }
 
-// see updates the capacity with a period's volume.
-func (c *capacity) see(now time.Time, v volume) {
-	c.volumes[c.n%plateauTicks] = v
+// note records a period's volume.
+func (c *capacity) note(now time.Time, v volume, looks int) {
+	c.volumes[c.n%lookMost] = v.bits
 	c.n++
-	if v.pressed {
+	if c.n >= looks {
+		if low, _, _ := c.lately(looks); low >= c.proven || now.Sub(c.provenAt) > provenTime {
+			c.proven, c.provenAt = low, now
+		}
+	}
+	if v.pressed && v.bits >= probeFull*handedOut*c.hat {
 		c.sum += v.bits
-		c.pressed++
+		c.used++
 	}
-	if c.trial.on {
-		c.tried(now, v)
-		return
+}
+
+// looks is the number of periods after which a volume is known.
+func looks(period time.Duration) int {
+	return min(lookMost, max(lookLeast, int((lookTime+period-1)/period)))
+}
+
+// lately is the range and mean of the volumes of the last n periods.
+func (c *capacity) lately(n int) (low, mean, high float64) {
+	low = math.Inf(1)
+	for i := range n {
+		v := c.volumes[(c.n-1-i)%lookMost]
+		low, high, mean = min(low, v), max(high, v), mean+v/float64(n)
 	}
-	if c.n < plateauTicks {
-		return
+	return low, mean, high
+}
+
+// rise raises the capacity to what was carried, or by a probe.
+func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration) {
+	if c.n >= looks {
+		if low, _, _ := c.lately(looks); low > c.hat+v.noise {
+			c.set(min(c.speed, low))
+			c.probe = idle
+			return
+		}
 	}
-	low, mid, high := c.lastVolumes()
-	plateau := high-low <= max(plateauFlat*mid, plateauNoise*v.noise) && high < plateauBelow*handedOut*c.hat
+	late := now.Sub(c.began) >= probeTime
+	enough, most := c.enough(v.noise, looks, period)
 	switch {
-	case plateau && c.short(handedOut*c.hat-mid):
-		c.fell(now, mid)
-	case plateau && c.suspect(now, v, low):
-		c.try(now, v, mid)
-	case low > c.hat+v.noise:
-		c.set(min(c.speed, mid))
-	case c.probing:
-		c.judge(now, v.noise)
-	case c.hat < c.speed && !now.Before(c.next) && c.pressed >= c.enough(v.noise):
-		c.probing, c.before, c.carried = true, c.hat, min(handedOut*c.hat, c.sum/float64(c.pressed)) // retained limits exceed it slightly
-		c.set(min(c.speed, c.hat*(1+c.step)))
+	case c.probe == idle && c.hat < c.speed && !now.Before(c.next):
+		c.step = min(probeMost, max(probeStep, probeSure*v.noise/(math.Sqrt(float64(most))*c.hat))) // to be found in the time there is
+		c.before = c.hat
+		c.turn(now, measuring, c.hat)
+	case c.probe != idle && v.lack:
+		c.fail(now)
+	case c.probe == measuring && (c.used >= enough || late):
+		c.raise(now, looks)
+	case c.probe == raised && (c.used >= enough || late):
+		c.judge(now, looks)
 	}
 }
 
-// judge ends a probe once it is clear whether the volume has risen with it.
-func (c *capacity) judge(now time.Time, noise float64) {
-	risen := c.sum/float64(max(1, c.pressed)) - c.carried
-	switch enough := c.enough(noise); {
-	case c.pressed >= enough && risen >= probeGain*handedOut*(c.hat-c.before):
-		c.probing, c.wait, c.step, c.next = false, probeFirst, min(2*c.step, probeSteps*probeStep), now
-	case c.pressed >= enough || c.n >= 2*enough:
-		c.fell(now, c.before)
+// raise begins or goes on with a probe, from the volume at the present capacity.
+func (c *capacity) raise(now time.Time, looks int) {
+	c.before, c.carried = c.hat, handedOut*c.hat
+	if c.used >= looks {
+		c.carried = min(c.carried, c.sum/float64(c.used))
 	}
+	c.turn(now, raised, min(c.speed, c.hat*(1+c.step)))
 }
 
-// enough is the number of volumes needed to detect a step despite the noise.
-func (c *capacity) enough(noise float64) int {
-	z := probeSure * noise / (max(c.step, probeStep) * c.hat)
-	return min(probeTicks, max(plateauTicks, int(z*z)))
+// judge ends a probe. If what is handed out is not used, there is nothing against it.
+func (c *capacity) judge(now time.Time, looks int) {
+	if c.used >= looks && c.sum/float64(c.used)-c.carried < probeGain*handedOut*(c.hat-c.before) {
+		c.fail(now)
+		return
+	}
+	c.wait, c.step = probeFirst, min(2*c.step, probeMost)
+	if c.hat == c.speed {
+		c.probe = idle
+		return
+	}
+	c.raise(now, looks)
 }
 
-// fell lowers the capacity to hat, until a probe raises it.
-func (c *capacity) fell(now time.Time, hat float64) {
-	if c.probing {
-		c.wait = min(probeLast, 2*c.wait)
-	} else {
-		c.wait = probeFirst
-	}
-	c.probing, c.step, c.next = false, probeStep, now.Add(c.wait)
+// fail ends a probe that has gone too far.
+func (c *capacity) fail(now time.Time) {
+	c.wait = min(probeLast, 2*c.wait)
+	c.lower(now, c.before)
+}
+
+// turn begins a part of a probe.
+func (c *capacity) turn(now time.Time, probe probe, hat float64) {
+	c.probe, c.began = probe, now
+	c.set(hat)
+}
+
+// enough is the number of volumes needed to detect a step despite the noise, and most how many there is time for.
+func (c *capacity) enough(noise float64, looks int, period time.Duration) (enough, most int) {
+	most = max(looks, int(probeTime/period))
+	z := probeSure * noise / (c.step * c.hat)
+	return min(most, max(looks, int(z*z))), most
+}
+
+// lower sets the capacity until a probe raises it.
+func (c *capacity) lower(now time.Time, hat float64) {
+	c.probe, c.next = idle, now.Add(c.wait)
 	c.set(min(hat, c.hat))
 }
 
-func (c *capacity) set(hat float64) { c.hat, c.n, c.sum, c.pressed = hat, 0, 0, 0 }
+func (c *capacity) set(hat float64) { c.hat, c.n, c.sum, c.used = hat, 0, 0, 0 }
 
-func (c *capacity) lastVolumes() (low, mid, high float64) {
-	a, b, d := c.volumes[0].bits, c.volumes[1].bits, c.volumes[2].bits
-	low, high = min(a, b, d), max(a, b, d)
-	return low, a + b + d - low - high, high
-}
-
-// short reports whether in most periods, and on average, too much was lacking, beyond noise, and enough of it to explain why so
-// many bits/s of what was handed out were unused: if most of those were not asked for, the rest were not either.
-func (c *capacity) short(unused float64) bool {
-	ticks, sum, noise := 0, 0.0, 0.0
-	for _, v := range c.volumes {
-		sum += v.short
-		noise += v.noise * v.noise
-		if v.short > plateauShort*c.hat {
-			ticks++
-		}
+// rest discards the observations, and ends a trial or probe, while nothing can be learned.
+func (c *capacity) rest() {
+	switch {
+	case c.trial.on:
+		c.trial.on, c.hat = false, c.trial.before
+	case c.probe == raised:
+		c.hat = c.before
 	}
-	return ticks >= plateauMost && sum > plateauSure*math.Sqrt(noise) && sum > plateauWhy*plateauTicks*unused
+	c.probe = idle
+	c.set(c.hat)
 }
 
-// volume sums up a period. While there is spare capacity, a sender that sends less than before wants less.
-func (r *resource) volume(seconds float64) (v volume) {
+// taken is the capacity assumed so far: a trial has no effect on it before it ends.
+func (c *capacity) taken() float64 {
+	if c.trial.on {
+		return c.trial.before
+	}
+	return c.hat
+}
+
+// volume sums up a period.
+func (r *resource) volume() (v volume) {
 	for i := range r.tracked {
 		t, c := &r.tracked[i], &r.usages[i]
 		v.bits += c.sent
 		v.blind = v.blind || !c.known
+		v.pressed = v.pressed || c.known && r.spare <= 0 && t.hungry
+		v.lack = v.lack || c.guarantee > 0 && t.lack.ticks > 0 && t.lack.known(t, r.force[i], r.promised[i])
 		if d := t.noise * c.sent; c.known {
 			v.noise += d * d
-		}
-		if t.fell > 0 {
-			v.fallen += c.sent
-			v.lack += t.fell - c.sent
-			v.theirs += c.guarantee
-		} else {
-			v.others += c.guarantee
-		}
-		if !c.known || r.spare > 0 || t.bound < boundLeast {
-			continue
-		}
-		if could := min(t.settled(seconds), t.reached); c.sent >= stopped*could {
-			v.short += could - c.sent
-			v.pressed = true
 		}
 	}
 	v.noise = math.Sqrt(v.noise)

@@ -1,15 +1,15 @@
 package bandwidth
 
 // keep returns the limit in force instead of a new one that differs little from it, as long as the guarantees and the sum are
-// kept. room is by how much the retained limits may still exceed the shares. While a probe or trial runs, raises are always
-// applied: they are small, and the result is meaningful only if all of the increase is in effect.
+// kept. room is by how much the retained limits may still exceed the shares. While a probe runs, raises are always applied, and
+// while a trial runs all changes: they are small, and the result is meaningful only if all of them are in effect.
 func (r *resource) keep(k *moment, i int, limit float64, enough bool, room *float64) float64 {
 	t, in, over := &r.tracked[i], r.force[i], 0.0
 	t.kept += k.seconds
 	if !enough {
 		over = max(0, in-limit)
 	}
-	if over <= *room && r.staysNear(i, limit, enough) && !((k.probing || k.trial) && limit > in) {
+	if over <= *room && r.staysNear(i, limit, enough) && k.trial == nil && !(k.probing && limit > in) {
 		*room -= over
 		return in
 	}

@@ -20,12 +20,12 @@ func TestNoiseIsNotSetAside(t *testing.T) {
 	out := []Allowance{Unlimited, Unlimited}
 	now := time.Unix(1e9, 0)
 	sum, ticks := 0.0, 0
-	for i := range 100 {
+	for i := range 700 {
 		senders[0].Bits = sends * []float64{1.03, .97, 1.03, .99, .98}[i%5]
 		senders[1].Bits = min(out[1].Bits, link-senders[0].Bits)
 		now = now.Add(40 * time.Millisecond)
 		w.Allocate(now, Link{Speed: link, Packets: Unlimited.Packets, Period: 40 * time.Millisecond}, senders, out)
-		if i >= 50 {
+		if i >= 200 {
 			sum += out[1].Bits
 			ticks++
 		}

@@ -12,13 +12,24 @@ type moment struct {
 	capacity float64
 	promise  float64 // the capacity used for guarantees: a trial takes nothing from them
 	full     bool    // senders may be held down by others
-	lastFull time.Time
+	room     bool    // the link carries less than it should, and than it did lately
+	stalled  bool    // all send less: that is no choice of theirs
 	probing  bool
-	trial    bool
-	more     float64 // in a trial: the part of their deficit that the fallen are given
+	trial    *trial // the one under way, or nil
 
-	smooth, fall, reach float64 // weight of a reading in the means of smoothTime, fallTime and reachTime
-	meanNoise           float64 // noise of a mean of smoothTime, relative to one reading's. Queues absorb the excess of single readings
+	smooth, fall, slow float64 // weight of a reading in the means of smoothTime, fallTime and slowTime
+	meanNoise          float64 // noise of a mean of smoothTime, relative to one reading's. Queues absorb the excess of single readings
+}
+
+// load is what the senders with a guarantee, and all others, send together.
+type load struct{ guaranteed, others float64 }
+
+func (l *load) add(guaranteed bool, sent float64) {
+	if guaranteed {
+		l.guaranteed += sent
+	} else {
+		l.others += sent
+	}
 }
 
 // gain is the weight of a reading in an exponential mean after so many seconds.
@@ -33,9 +44,11 @@ type resource struct {
 	share    []float64
 	promised []float64 // the part of each guarantee that can be kept, asked for or not
 	limits   []float64 // the new limits
+	room     []float64 // how far each may grow beyond that
 	floor    float64   // the minimum limit of each
 	spare    float64   // what nobody demanded
-	lastFull time.Time
+	proven   float64   // the volume that was carried lately; 0: nobody looks
+	careful  time.Time // until then rooms are small: others used theirs to hold guaranteed senders down
 	fill     filler
 }
 
@@ -50,7 +63,7 @@ func (r *resource) follow(from []int) {
 			r.tracked[i] = old[j]
 		}
 	}
-	for _, list := range []*[]float64{&r.force, &r.demand, &r.share, &r.promised, &r.limits} {
+	for _, list := range []*[]float64{&r.force, &r.demand, &r.share, &r.promised, &r.limits, &r.room} {
 		*list = make([]float64, n)
 	}
 }
@@ -75,67 +88,39 @@ func (r *resource) promises() bool {
 }
 
 func (r *resource) moment(now time.Time, period time.Duration, amount float64) moment {
-	total := 0.0
+	var sent, last load
 	for i := range r.usages {
-		total += r.usages[i].sent
+		guaranteed := r.usages[i].guarantee > 0
+		sent.add(guaranteed, r.usages[i].sent)
+		last.add(guaranteed, r.tracked[i].last)
 	}
+	total := sent.guaranteed + sent.others
 	full := total >= fullLink*amount
-	if full {
-		r.lastFull = now
-	}
-	k := moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full, lastFull: r.lastFull}
-	k.smooth, k.fall, k.reach = gain(k.seconds, smoothTime), gain(k.seconds, fallTime), gain(k.seconds, reachTime)
+	k := moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full}
+	k.room = !full && (total < trialFrom*amount || total < (1-lackShare)*r.proven)
+	k.stalled = sent.guaranteed < last.guaranteed && sent.others < (1-stall)*last.others
+	k.smooth, k.fall, k.slow = gain(k.seconds, smoothTime), gain(k.seconds, fallTime), gain(k.seconds, slowTime)
 	k.meanNoise = math.Sqrt(min(1, k.seconds/(2*smoothTime)))
 	return k
 }
 
-// estimate determines the demand of each sender.
+// estimate determines the demand of each sender, and whether some were held down by others that used the room they had to grow.
 func (r *resource) estimate(k *moment) {
+	hurt, beyond := false, 0.0
 	for i := range r.tracked {
-		t := &r.tracked[i]
-		t.atFloor = r.force[i] <= r.floor*(1+atFloorWithin)
-		t.inForce(r.force[i])
-		t.estimate(k, &r.usages[i], r.force[i])
-	}
-}
-
-// divide divides the capacity by demands, and derives limits from the shares.
-func (r *resource) divide(k *moment) {
-	budget := handedOut * k.capacity
-	weights := 0.0
-	for i := range r.usages {
-		r.demand[i] = math.Inf(1)
-		weights += r.usages[i].weight
-	}
-	r.fill.guarantees(handedOut*k.promise, r.usages, r.demand, r.promised)
-	for i := range r.tracked {
-		r.demand[i] = r.tracked[i].demand
-	}
-	left := r.fill.guarantees(budget, r.usages, r.demand, r.share)
-	r.floor = max(leastFloor*k.promise, min(mostFloor*k.capacity, left/float64(len(r.usages))))
-	left = r.fill.rest(max(0, left-r.margin()), r.usages, r.demand, r.share)
-	r.spare = left
-	room := keepOver * k.capacity
-	for i := range r.usages {
-		c, t := &r.usages[i], &r.tracked[i]
-		l := max(r.share[i]+left*c.weight/weights, r.promised[i], r.floor)
-		enough := r.share[i] >= t.demand*(1-rounding) // its limit is above its share, to allow growth
-		if enough {
-			l = max(l, t.mean*(1+max(leastRoom, min(mostRoom, noiseRoom*t.noise)))+moreRoom*k.capacity)
+		t, c, in := &r.tracked[i], &r.usages[i], r.force[i]
+		if c.guarantee == 0 && t.share > 0 {
+			beyond += max(0, c.sent-t.share)
 		}
-		t.share = r.share[i]
-		r.limits[i] = r.keep(k, i, min(l, c.limit), enough, &room)
-	}
-}
-
-// margin is the reserve for the joint noise of all satisfied senders without a guarantee.
-func (r *resource) margin() float64 {
-	sum := 0.0
-	for i := range r.usages {
-		if r.usages[i].guarantee == 0 && !math.IsInf(r.demand[i], 1) {
-			d := r.tracked[i].noise * r.demand[i]
-			sum += d * d
+		if t.estimate(k, c, in); c.guarantee == 0 || !c.known {
+			continue
 		}
+		if k.full && c.sent > active*c.guarantee && c.sent < (1-lackShare)*min(t.lack.want, r.promised[i]) {
+			hurt = true
+		}
+		t.lack.see(k, c, t, in, r.promised[i])
 	}
-	return noiseMargin * math.Sqrt(sum)
+	if hurt && beyond > trialLeast*k.capacity {
+		r.careful = k.now.Add(carefulTime)
+	}
 }

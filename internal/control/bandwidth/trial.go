@@ -1,115 +1,186 @@
 package bandwidth
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// trial determines why guaranteed senders send much less than before on a link that was full and no longer is: because it
-// carries less than assumed, or because they want less. No reading tells, because others may fill what such a link has left. So
-// for some periods the capacity is assumed to be the present volume, and the fallen are given a little more of it at the cost
-// of senders without a guarantee. If they use it, they are given all that they had. As long as the volume then stays constant,
-// whoever sends it, the link is full; otherwise the previous state is restored.
+// trial determines whether guaranteed senders that send less than their guarantees are held down by a link that carries less than
+// assumed. No reading tells: they may want less. So all others together lose a little for some periods. If the tried take up a good
+// part of that, the link is full, and what it carried before is its capacity; they are given all that they may want, and have to keep
+// what they gained. Otherwise the others get back what they lost. Senders without a guarantee have no way to make a trial succeed:
+// that takes a guaranteed sender that wants more than it gets.
 type trial struct {
 	on    bool
-	all   bool // they used the increase, and are given all that they had
-	took  bool // and used that
-	began time.Time
-	ticks int
-	sent  float64 // by the fallen at the start
-	step  float64 // bits/s: the increase
-	next  time.Time
-	wait  time.Duration
+	part  part
+	from  time.Time
+	began time.Time // the present part
+	step  float64   // bits/s: what the others lose
+	level float64   // bits/s: what the others may then send above their guarantees
+
+	before float64 // the capacity at the start,
+	volume float64 // what the link carried then,
+	sent   float64 // and the tried of it
+	enough float64 // what they need to send for the trial to succeed,
+	gained float64 // and what they sent at the end of the first part
+
+	ticks              int // whose readings count, in the present part
+	sumSent, sumVolume float64
 }
 
-// suspect reports whether a constant volume justifies a trial. No trial may push others below their guarantees.
-func (c *capacity) suspect(now time.Time, v volume, low float64) bool {
-	if v.blind || v.others > 0 && v.others+v.theirs > handedOut*low {
+// part is a part of a trial.
+type part int
+
+const (
+	taking    part = iota // the others lose a little
+	returning             // and have it back, if the link has carried more lately: then the tried have to lose what they gained
+	granting              // the tried are given all
+)
+
+// learn updates the capacity with a period's readings.
+func (w *waterfill) learn(k *moment, link *Link) {
+	c, r := &w.capacity, &w.bits
+	v, n := r.volume(), looks(link.Period)
+	c.note(k.now, v, n)
+	switch {
+	case c.trial.on:
+		r.tried(k, c, v, n, link.Period)
+	case c.probe == idle && !link.Uncontrolled && c.n >= n && !v.blind && r.try(k, c, v, n):
+	default:
+		c.rise(k.now, v, n, link.Period)
+	}
+}
+
+// try begins a trial if the volume is constant and somebody lacks something, and reports whether it did. All who lack something are tried
+// together, so that many cost no more than one; those who rise will say by themselves what they want.
+func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
+	low, mean, high := c.lately(looks)
+	if mean < trialFrom*c.hat || high-low > max(lookFlat*mean, lookNoise*v.noise) {
 		return false
 	}
-	return !c.probing && v.lack > plateauShort*c.hat && low >= trialLeast*c.hat && !now.Before(c.trial.next)
-}
-
-// try starts a trial on a link assumed to carry so much.
-func (c *capacity) try(now time.Time, v volume, carries float64) {
-	c.trial = trial{on: true, began: now, sent: v.fallen, step: max(trialStep*carries, trialSure*v.noise), wait: c.trial.wait}
-	c.before = c.hat
-	c.set(min(c.hat, carries))
+	tr := trial{on: true, from: k.now, began: k.now, before: c.hat, volume: mean}
+	missing, known, noise, others, due := 0.0, 0.0, 0.0, 0.0, false
+	for i := range r.tracked {
+		t, u, in, promised := &r.tracked[i], &r.usages[i], r.force[i], r.promised[i]
+		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
+		lacks := t.lack.wants(t, in, promised) - sent
+		if t.lack.tried = u.known && t.lack.ticks > looks && lacks > 0 && !t.rising && t.trend() == 0; !t.lack.tried {
+			others += max(0, u.sent-min(u.guarantee, t.share))
+			continue
+		}
+		due = due || t.lack.due(k, t, in, promised)
+		if missing += lacks; t.lack.known(t, in, promised) {
+			known += lacks
+		}
+		tr.sent += sent
+		noise += t.noise * t.noise * u.sent * u.sent
+	}
+	noise = math.Sqrt(noise)
+	tr.step = min(max(trialStep*mean, trialSure*noise), others/2)
+	if !due || tr.step < trialLeast*c.hat {
+		return false
+	}
+	gain := max(min(trialGain*tr.step, missing), trialSure*noise*math.Sqrt(1/float64(looks)+k.meanNoise*k.meanNoise))
+	if known > 0 {
+		gain = min(gain, known)
+	}
+	tr.level, tr.enough = others-tr.step, tr.sent+gain
+	c.trial = tr
+	c.set(c.hat)
+	return true
 }
 
 // tried continues a trial, or ends it once its result is clear.
-func (c *capacity) tried(now time.Time, v volume) {
-	t := &c.trial
-	t.ticks++
-	changed := v.blind || v.bits > c.hat*(1+plateauFlat)+plateauNoise*v.noise || v.bits < handedOut*c.hat-trialGain*t.step
-	gained, over := v.fallen >= t.sent+trialGain*t.step, now.Sub(t.began) >= trialTime && t.ticks >= trialTicks
-	switch {
-	case changed || over && !gained:
-		t.on, t.wait = false, min(trialLast, max(probeFirst, 2*t.wait))
-		t.next = now.Add(t.wait)
-		c.set(c.before)
-	case gained && !t.all:
-		t.all, t.began, t.ticks = true, now, 0
-	case over:
-		t.on, t.took, t.wait = false, true, 0
-		c.fell(now, c.hat)
+func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period time.Duration) {
+	tr := &c.trial
+	if v.blind {
+		c.rest()
+		return
 	}
-}
-
-// rest discards the observations, and ends a trial, while nothing can be learned.
-func (c *capacity) rest() {
-	if c.trial.on {
-		c.trial.on, c.hat = false, c.before
+	over := k.now.Sub(tr.began)
+	if over < settleTime+period { // limits were not in effect all the time
+		return
 	}
-	c.set(c.hat)
-}
-
-// taken is the capacity assumed so far: a trial has no effect on it before it ends.
-func (c *capacity) taken() float64 {
-	if c.trial.on {
-		return c.before
-	}
-	return c.hat
-}
-
-// more is the part of their deficit that the fallen are given in a trial.
-func (c *capacity) more(lack float64) float64 {
-	switch {
-	case lack <= 0:
-		return 0
-	case c.trial.all:
-		return 1
-	}
-	return min(1, c.trial.step/lack)
-}
-
-// lacks is the total that the fallen lack of what they sent before.
-func (r *resource) lacks() (lack float64) {
 	for i := range r.tracked {
-		if t := &r.tracked[i]; t.fell > 0 {
-			lack += t.fell - t.last
+		if r.tracked[i].lack.tried {
+			tr.sumSent += r.usages[i].sent
 		}
 	}
-	return lack
+	tr.ticks++
+	tr.sumVolume += v.bits
+	n := float64(tr.ticks)
+	mean := tr.sumSent / n
+	gained, risen := mean >= tr.enough, tr.sumVolume/n > tr.volume+trialGain*tr.step+v.noise
+	late := tr.ticks >= looks && (over >= trialTime || over >= trialTime/2 && mean < tr.sent+trialGain*(tr.enough-tr.sent))
+	switch {
+	case tr.part == taking && tr.ticks >= looks-1 && gained && !risen:
+		if tr.volume < (1-lookFlat)*c.proven && k.now.Sub(c.provenAt) < provenTime {
+			tr.gained = mean
+			tr.turn(k.now, returning)
+			break
+		}
+		r.grant(k, c)
+	case tr.part == returning && tr.ticks >= looks-1 && mean <= tr.gained-trialGain*(tr.gained-tr.sent):
+		r.grant(k, c)
+	case tr.part == granting && tr.ticks >= looks && gained:
+		r.found(k, c)
+	case tr.part == granting && tr.ticks >= looks, late:
+		r.failed(k, c)
+	}
 }
 
-// hold reserves the guarantees of the fallen once the link is known to hold them down.
-func (r *resource) hold(k *moment) {
+// underWay returns the trial, or nil.
+func (tr *trial) underWay() *trial {
+	if tr.on {
+		return tr
+	}
+	return nil
+}
+
+// leaves is what the trial leaves the others above their guarantees.
+func (tr *trial) leaves() float64 {
+	switch tr.part {
+	case taking:
+		return tr.level
+	case returning:
+		return tr.level + tr.step
+	}
+	return math.Inf(1)
+}
+
+// turn begins a part of the trial.
+func (tr *trial) turn(now time.Time, p part) {
+	tr.part, tr.began, tr.ticks, tr.sumSent, tr.sumVolume = p, now, 0, 0, 0
+}
+
+// grant gives the tried all that they may want, on a link taken for what it carried before the trial.
+func (r *resource) grant(k *moment, c *capacity) {
+	c.trial.turn(k.now, granting)
+	if c.trial.volume < trialBelow*handedOut*c.hat { // otherwise the limits are why it is full
+		c.set(max(leastCarried*c.speed, c.trial.volume))
+	}
+}
+
+// failed ends a trial without a change: the tried want no more.
+func (r *resource) failed(k *moment, c *capacity) {
+	c.trial.on = false
+	c.set(c.trial.before)
 	for i := range r.tracked {
-		if t, c := &r.tracked[i], &r.usages[i]; t.fell > 0 {
-			t.fell, t.hold.until = 0, k.now.Add(holdTime)
-			t.demand = max(t.demand, min(c.guarantee, c.limit))
+		if t := &r.tracked[i]; t.lack.tried {
+			t.lack.wait = min(trialLast, max(trialFirst, 2*t.lack.wait))
+			t.lack.failed, t.lack.want = k.now, t.mean
 		}
 	}
 }
 
-// fall records that a guaranteed sender on a full link suddenly sends much less of its guarantee, until it recovers, stops or
-// is held down by its own limit. During a trial the set of the fallen does not grow.
-func (t *tracked) fall(k *moment, c *usage, m, in float64) {
-	switch had := min(t.last, c.guarantee); {
-	case k.trial:
-	case m < holdActive*c.guarantee || m >= hungryOn*in:
-		t.fell = 0
-	case m < holdFall*had && !k.lastFull.IsZero() && k.now.Sub(k.lastFull) < fullLately:
-		t.fell, t.fellAt = max(t.fell, had), k.now
-	case m >= holdFall*t.fell || k.now.Sub(t.fellAt) > fallenFor:
-		t.fell = 0
+// found ends a trial that has shown what the link carries.
+func (r *resource) found(k *moment, c *capacity) {
+	c.trial.on = false
+	c.wait = probeFirst
+	c.lower(k.now, c.hat)
+	for i := range r.tracked {
+		if l := &r.tracked[i].lack; l.tried {
+			l.wait, l.ticks = 0, 0
+		}
 	}
 }

@@ -11,13 +11,13 @@ import (
 // (water-filling). The steps of a tick:
 //
 //	estimate  the demand of each sender, from its reading and the limit in force then
-//	hold      a guarantee that was asked for, although a reading on a full link says less
-//	capacity  what the link is measured to carry
-//	fill      99.5 % of that, by demands
-//	resource  limits from the shares: never below a guarantee, with room to grow, and unchanged where little would change
+//	lack      what guaranteed senders miss of what they are promised, or are known to want
+//	trial     whether the link holds them down: the only reason to take it for less
+//	rise      whether it carries more than it was last taken for
+//	divide    99.5 % of that, by demands: never below a guarantee, with room to grow, and unchanged where little would change
 //
 // Where the host's packets/s are known they are divided in the same way, before the bits. Without guarantees and weights on the
-// link only the SLAs' own limits apply, unless the Link is Bound.
+// link only the SLAs' own limits apply, unless the Link is Bound. docs/waterfill.md derives it.
 type waterfill struct {
 	ids      []model.NICID
 	capacity capacity
@@ -99,25 +99,17 @@ func (w *waterfill) sharePackets(now time.Time, link Link, senders []Sender) boo
 // shareBits divides the link if a part of it is guaranteed, or weights differ.
 func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 	w.capacity.begin(link.Speed)
+	w.bits.proven = w.capacity.proven
 	k := w.bits.moment(now, link.Period, w.capacity.hat)
-	if k.trial = w.capacity.trial.on; k.trial {
-		k.more = w.capacity.more(w.bits.lacks())
-	}
+	k.trial = w.capacity.trial.underWay()
 	w.bits.estimate(&k)
-	if link.Moving || link.Uncontrolled && w.capacity.trial.on {
+	if link.Moving || link.Uncontrolled && k.trial != nil {
 		w.capacity.rest()
 	} else {
-		v := w.bits.volume(k.seconds)
-		if link.Uncontrolled { // what holds the fallen down is known
-			v.lack = 0
-		}
-		w.capacity.see(now, v)
-		if w.capacity.trial.took {
-			w.capacity.trial.took = false
-			w.bits.hold(&k)
-		}
+		w.learn(&k, &link)
 	}
-	k.capacity, k.promise, k.probing = w.capacity.hat, w.capacity.taken(), w.capacity.probing
+	k.trial = w.capacity.trial.underWay()
+	k.capacity, k.promise, k.probing = w.capacity.hat, w.capacity.taken(), w.capacity.probe != idle
 	if !link.Bound && !w.bits.promises() && !hasWeights(senders) {
 		return false
 	}

@@ -245,10 +245,17 @@ func TestSettles(t *testing.T) {
 		h := anyHost(t)
 		h.senders[0].SLA.Guarantee.Bits = unit // somebody has one
 		h.ticks(60)
-		before := slices.Clone(h.out)
+		h.endTrial()
+		began, before, shares := h.w.capacity.trial.from, slices.Clone(h.out), slices.Clone(h.w.bits.share)
 		h.ticks(10)
-		if !slices.Equal(before, h.out) {
+		h.endTrial()
+		if h.w.capacity.trial.from.Equal(began) && !slices.Equal(before, h.out) {
 			t.Fatalf("limits still change from %v to %v", before, h.out)
+		}
+		for i, share := range h.w.bits.share {
+			if math.Abs(share-shares[i]) > 0.02*h.link.Speed {
+				t.Fatalf("shares still change from %v to %v", shares, h.w.bits.share)
+			}
 		}
 		want := h.ideal()
 		for i := range want {
@@ -258,6 +265,14 @@ func TestSettles(t *testing.T) {
 			}
 		}
 	})
+}
+
+// endTrial advances until no trial is under way, rooms are what they usually are, and nothing is left of either.
+func (h *host) endTrial() {
+	for h.w.capacity.trial.on || h.now.Before(h.w.bits.careful) {
+		h.tick()
+	}
+	h.ticks(10)
 }
 
 // ideal returns what each should get of what is handed out, given the demands.
@@ -309,13 +324,13 @@ func TestWavesAreNoGrowth(t *testing.T) {
 		if k%11 == 10 {
 			h.demand[0] *= 1.027
 		}
-		if h.tick(); h.out[1].Bits < 19.5*unit {
+		if h.tick(); h.out[1].Bits < 19.5*unit && !h.w.capacity.trial.on {
 			t.Fatalf("the other may send %.2f beside a guarantee that sends %.2f", h.out[1].Bits/unit, h.senders[0].Bits/unit)
 		}
 	}
 	h.demand[0] = 18.4 * 1.03 * unit
-	h.ticks(2)
-	if h.out[0].Bits < 20*unit || h.out[1].Bits > 20*unit {
+	h.ticks(3)
+	if h.out[0].Bits < 20*unit || h.out[1].Bits > (handedOut+keepOver)*40*unit-h.senders[0].Bits {
 		t.Errorf("the guarantee may send %.2f and the other %.2f though it has grown", h.out[0].Bits/unit, h.out[1].Bits/unit)
 	}
 }
@@ -429,27 +444,21 @@ func TestSendersKeepTheirHistory(t *testing.T) {
 	}
 }
 
-// TestCapacityIsFoundByItsPlateau: a lower capacity is found within half a second, at both periods, and its return is found again.
-func TestCapacityIsFoundByItsPlateau(t *testing.T) {
+// TestFallOfTheCapacity: a guarantee is kept although the link begins to carry less, and the link is used once it carries all again.
+func TestFallOfTheCapacity(t *testing.T) {
 	for _, period := range []time.Duration{40 * time.Millisecond, 100 * time.Millisecond} {
 		h := newHost(40 * unit)
 		h.link.Period = period
 		h.add(20, 100, 1, nil)
 		h.add(0, 100, 5, nil)
 		h.ticks(60)
-		h.carries = 37.6 * unit
-		h.ticks(int(500 * time.Millisecond / period))
-		if c := h.w.Capacity() / unit; c < 37.4 || c > 37.7 {
-			t.Errorf("period %v: takes the link for %.2f half a second after it fell to 37.6", period, c)
-		}
+		h.carries = 33 * unit
+		h.ticks(int(time.Second / period))
 		for range int(20 * time.Second / period) {
-			h.tick()
-			if c := h.w.Capacity() / unit; c > 38.5 {
-				t.Fatalf("period %v: takes the link for %.2f, and it carries 37.6", period, c)
+			if h.tick(); h.senders[0].Bits < 19.2*unit {
+				t.Fatalf("period %v: the guarantee gets %.2f of 20, and the link is taken for %.2f", period, h.senders[0].Bits/unit,
+					h.w.Capacity()/unit)
 			}
-		}
-		if h.senders[0].Bits < 19.5*unit {
-			t.Errorf("period %v: the guarantee gets %.2f of 20", period, h.senders[0].Bits/unit)
 		}
 		h.carries = 40 * unit
 		h.ticks(int(40 * time.Second / period))

@@ -1,0 +1,62 @@
+package bandwidth
+
+import "math"
+
+// divide divides the capacity by demands, and derives limits from the shares.
+func (r *resource) divide(k *moment) {
+	weights := 0.0
+	for i := range r.usages {
+		r.demand[i] = math.Inf(1)
+		weights += r.usages[i].weight
+	}
+	r.fill.guarantees(handedOut*k.promise, r.usages, r.demand, r.promised)
+	for i := range r.tracked {
+		t := &r.tracked[i]
+		if r.demand[i] = t.demand; k.trial != nil && k.trial.part == granting && t.lack.tried {
+			r.demand[i] = max(t.demand, r.usages[i].guarantee)
+		}
+	}
+	left := r.fill.guarantees(handedOut*k.capacity, r.usages, r.demand, r.share)
+	if k.trial != nil {
+		left = min(left, k.trial.leaves())
+	}
+	r.floor = max(leastFloor*k.promise, min(mostFloor*k.capacity, left/float64(len(r.usages))))
+	r.spare = r.fill.rest(max(0, left-r.margin()), r.usages, r.demand, r.share)
+	part, over := r.rooms(k, r.spare/weights), keepOver*k.capacity
+	for i := range r.usages {
+		r.limits[i] = r.keep(k, i, min(r.limits[i]+part*r.room[i], r.usages[i].limit), r.tracked[i].enough, &over)
+	}
+}
+
+// rooms sets the least limit of each sender, from its share and its part of what is to spare by weight, and how far satisfied ones may
+// grow beyond that. It returns the part of these rooms that they are given.
+func (r *resource) rooms(k *moment, spare float64) (part float64) {
+	sum := 0.0
+	for i := range r.usages {
+		c, t := &r.usages[i], &r.tracked[i]
+		r.limits[i] = max(r.share[i]+spare*c.weight, r.promised[i], r.floor)
+		r.room[i], t.share = 0, r.share[i]
+		t.enough = !t.more && r.share[i] >= t.demand*(1-rounding)
+		if t.enough && (k.trial == nil || c.guarantee > 0) {
+			most := t.mean*(1+max(leastRoom, min(mostRoom, noiseRoom*t.noise))) + moreRoom*k.capacity
+			r.room[i] = max(0, most-r.limits[i])
+			sum += r.room[i]
+		}
+	}
+	if most := roomCareful * k.capacity; sum > most && k.now.Before(r.careful) {
+		return most / sum
+	}
+	return 1
+}
+
+// margin is the reserve for the joint noise of all satisfied senders without a guarantee.
+func (r *resource) margin() float64 {
+	sum := 0.0
+	for i := range r.usages {
+		if r.usages[i].guarantee == 0 && !r.tracked[i].more {
+			d := r.tracked[i].noise * r.demand[i]
+			sum += d * d
+		}
+	}
+	return noiseMargin * math.Sqrt(sum)
+}

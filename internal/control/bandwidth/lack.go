@@ -1,0 +1,62 @@
+package bandwidth
+
+import "time"
+
+// lack is what a guaranteed sender misses of its guarantee, or of more that it had.
+type lack struct {
+	want   float64       // what it is known to want: it had that, and no trial or room on the link has shown that it wants less
+	ticks  int           // for which it has missed something
+	kept   float64       // s for which it has missed nothing
+	tried  bool          // in the present trial, or the last
+	wait   time.Duration // after a trial that failed
+	failed time.Time     // when the last one did
+}
+
+// see updates what a sender lacks. in is its limit, promised the part of its guarantee that can be kept.
+func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
+	stopped := c.sent < active*c.guarantee
+	if stopped || k.room && !k.stalled {
+		l.want = t.mean
+	} else {
+		l.want = max(l.want, min(t.mean, t.was)) // one reading may be noise
+	}
+	switch {
+	case t.mean >= (1-lackShare)*min(promised, in) && !l.known(t, in, promised):
+		l.ticks = 0
+		if l.kept += k.seconds; l.kept >= keptTime {
+			l.wait = 0
+		}
+	case stopped:
+		l.ticks, l.kept = 0, 0
+	default:
+		l.ticks++
+		l.kept = 0
+	}
+}
+
+// known reports whether the sender lacks some of what it is known to want.
+func (l *lack) known(t *tracked, in, promised float64) bool {
+	share := lackShare
+	if t.mean >= promised {
+		share = lackAbove
+	}
+	return t.mean < (1-share)*min(l.want, in)
+}
+
+// wants is what the sender has to reach for nothing to be lacking.
+func (l *lack) wants(t *tracked, in, promised float64) float64 {
+	most := promised
+	if l.known(t, in, promised) {
+		most = l.want
+	}
+	return (1 - lackShare) * min(most, in)
+}
+
+// due reports whether a trial may begin with the sender.
+func (l *lack) due(k *moment, t *tracked, in, promised float64) bool {
+	wait := l.wait
+	if l.known(t, in, promised) {
+		wait = min(wait, trialSoon)
+	}
+	return k.now.Sub(l.failed) >= wait
+}
