@@ -138,7 +138,7 @@ func scenarios() []scenario {
 func cold(less, guarantee float64, bounded bool) scenario {
 	sc := scenario{
 		name:   fmt.Sprintf("cold-%.0f-%.0f", 100*less, 100*guarantee),
-		about:  fmt.Sprintf("the link carries %.0f %% less from the start; a flow with a guarantee of %.0f %% against five", 100*less, 100*guarantee),
+		about:  fmt.Sprintf("the link carries %.0f %% less from the start; guarantee of %.0f %% against five flows", 100*less, 100*guarantee),
 		guests: []guest{{guarantee: guarantee, flows: 1, demand: want(unlimited)}, bestEffort(5)}, length: 9 * s, cold: less,
 	}
 	if bounded {
