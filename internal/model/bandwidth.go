@@ -28,6 +28,28 @@ type LinkState struct {
 	Carried    float64  `json:"carried_bits_s"`          // what all NICs sent in the last period
 	Guaranteed Rate     `json:"guaranteed"`              // sum of the guarantees
 	Over       bool     `json:"overcommitted,omitempty"` // more is guaranteed than the link can carry
+	// Shortage says who lacks part of what is promised on the link, and who has that instead; nil: nobody lacks anything.
+	Shortage *Shortage `json:"shortage,omitempty"`
+}
+
+// Shortage is what NICs lack of what they are promised of a link, and who has it instead.
+type Shortage struct {
+	Bits   uint64        `json:"bits_s"` // that all of them lack
+	For    time.Duration `json:"for_ns"` // of the one that has lacked some for longest
+	Takers []Taker       `json:"takers"` // who sends most beyond what it is promised, most first
+	Text   string        `json:"text"`   // one sentence
+	Remedy string        `json:"remedy"`
+}
+
+// Taker is a sender that has more of a link than it is promised while others have less.
+type Taker struct {
+	NICID          // zero: what no NIC is known to send
+	VMName string  `json:"vm_name,omitempty"`
+	Path   Path    `json:"path,omitempty"`
+	Sent   float64 `json:"sent_bits_s"`
+	Beyond uint64  `json:"beyond_bits_s"`          // of that, beyond what it is promised
+	Limit  uint64  `json:"limit_bits_s,omitempty"` // bits/s to which it is limited now; 0: it is not
+	Remedy string  `json:"remedy"`
 }
 
 // NICBandwidth is what a NIC is guaranteed, allowed and sends.
@@ -48,9 +70,11 @@ type NICBandwidth struct {
 	// WouldSend is roughly what it would send, in bits/s, if its link were shared as computed. Set in observe mode, while the NIC
 	// is short.
 	WouldSend uint64        `json:"would_send_bits_s,omitempty"`
+	Takes     uint64        `json:"takes_bits_s,omitempty"` // what it sends beyond what it is promised, as a Taker
 	Enforcer  []Enforcement `json:"enforcers,omitempty"`
 	Code      BandwidthCode `json:"code"`
-	Why       string        `json:"why"` // one sentence
+	Why       string        `json:"why"`              // one sentence
+	Remedy    string        `json:"remedy,omitempty"` // of a shortage that it suffers, or is a Taker in
 }
 
 // RateReading is a rate measured over a period, in bits/s on the wire.

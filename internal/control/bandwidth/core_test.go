@@ -1,6 +1,7 @@
 package bandwidth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -39,15 +40,19 @@ const period = 200 * time.Millisecond
 type tenth struct {
 	link    Link
 	senders []Sender
+	carries float64 // what it takes the link's capacity for, if that is not its speed
+	less    bool    // it keeps no guarantee
 }
 
-func (f *tenth) Capacity() float64 { return f.link.Speed }
+func (f *tenth) Capacity() float64 { return cmp.Or(f.carries, f.link.Speed) }
 
 func (f *tenth) Allocate(_ time.Time, l Link, senders []Sender, out []Allowance) {
 	f.link, f.senders = l, append(f.senders[:0], senders...)
 	for i := range senders {
 		out[i] = Unlimited
-		out[i].Bits = max(float64(senders[i].SLA.Guarantee.Bits), l.Speed/10)
+		if out[i].Bits = max(float64(senders[i].SLA.Guarantee.Bits), l.Speed/10); f.less {
+			out[i].Bits = 3e9
+		}
 	}
 }
 

@@ -11,15 +11,22 @@ import (
 // View describes all that the Core knows and does.
 func (c *Core) View() *model.Bandwidth {
 	v := &model.Bandwidth{At: c.at, Period: c.opts.Period, Allocator: c.opts.Allocator, Changes: c.changes, Problems: slices.Clone(c.problems)}
+	lacking := c.shortages()
 	for _, l := range c.links {
+		s := lacking.links[l]
 		v.Links = append(v.Links, c.linkState(l, v))
+		v.Links[len(v.Links)-1].Shortage = s.state()
+		v.Problems = append(v.Problems, s.problem(l.pf)...)
 	}
 	v.NICs = slices.Grow(v.NICs, len(c.nics))
 	for _, n := range c.nics {
 		v.NICs = append(v.NICs, n.view(c))
+		lacking.of(n).explain(&v.NICs[len(v.NICs)-1])
 	}
 	for _, p := range c.vpfs {
 		v.VirtualPFs = append(v.VirtualPFs, p.view(c))
+		lacking.of(&p.nic).explain(&v.VirtualPFs[len(v.VirtualPFs)-1])
+		v.Problems = append(v.Problems, lacking.inside[p].problem(p.vmName)...)
 	}
 	return v
 }

@@ -40,6 +40,7 @@ type promise struct {
 type attachment struct {
 	vf       model.VFID    // its VF, whoever attached it
 	ours     bool          // attached by Sluice
+	byHand   uint64        // bits/s to which its VF is limited that somebody else attached; 0: it is not
 	inGuest  model.Tri     // its guest uses it
 	claimed  model.Traffic // what is known of the VF path if there are no counters
 	left     bool          // it sends on virtio and its VF is no longer counted: the next Snapshot will not show the VF
@@ -247,7 +248,7 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 	}
 	n.vf, n.ours = in.VF, in.Ours() != model.NoVF
 	n.whole, n.noCarrier = nil, in.Carrier == model.No
-	n.claimed, n.inGuest, n.leaving = in.VFPath, model.Unknown, false
+	n.claimed, n.inGuest, n.leaving, n.byHand = in.VFPath, model.Unknown, false, 0
 	n.plugging = !n.expected.IsZero() && now.Sub(n.expected) < plugMemory
 	n.recent = !n.expected.IsZero() && now.Sub(n.expected) < guestMemory
 	n.tier = model.VFRate(w.Tiers, n.id)
@@ -265,6 +266,9 @@ func (n *nic) follow(now time.Time, w *World, in *model.NIC) {
 // readBack compares what was applied to a VF with what the Snapshot shows of it.
 func (n *nic) readBack(read time.Time, vf *model.VF) {
 	s := &n.limits[slot(model.PathVF, model.Tx)]
+	if !n.ours {
+		n.byHand = vf.MaxTxRate
+	}
 	if s.by != maxTxRate || !n.ours {
 		return
 	}

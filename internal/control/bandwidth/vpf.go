@@ -134,13 +134,18 @@ func (v *virtualPF) wants() (sum float64) {
 func (c *Core) divide(now time.Time, v *virtualPF) {
 	c.divideSent(now, v)
 	c.divideReceived(now, v)
-	crowded := v.link != nil && v.link.active && v.link.crowded() || v.sent.Bits >= full*min(v.allow.Bits, limitOf(&v.own).Bits)
+	crowded := v.crowded()
 	for _, n := range v.functions {
 		if n.fallShort(now, crowded); n.idle() {
 			n.hasEnough()
 		}
 	}
 	v.setParts()
+}
+
+// crowded reports whether the functions have all that they may send together, or their link is full.
+func (v *virtualPF) crowded() bool {
+	return v.link != nil && v.link.active && v.link.crowded() || v.sent.Bits >= full*min(v.allow.Bits, limitOf(&v.own).Bits)
 }
 
 func (c *Core) divideSent(now time.Time, v *virtualPF) {
