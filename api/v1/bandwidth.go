@@ -35,6 +35,29 @@ type Link struct {
 	Sent          float64  `json:"sent_bits_per_second"`
 	Guaranteed    Rate     `json:"guaranteed"` // the sum of the promised rates
 	Overcommitted bool     `json:"overcommitted"`
+	// Shortage is set while NICs get less of it than they are promised.
+	Shortage *Shortage `json:"shortage,omitempty"`
+}
+
+// Shortage is what NICs lack of what they are promised of a link, and who has that instead.
+type Shortage struct {
+	Bits   float64 `json:"bits_per_second"` // that all of them lack
+	For    float64 `json:"for_seconds"`     // of the one that has lacked some for longest
+	Takers []Taker `json:"takers"`          // who sends most beyond what it is promised, most first; empty: nobody
+	Text   string  `json:"text"`            // one sentence
+	Remedy string  `json:"remedy"`
+}
+
+// Taker is a sender that has more of a link than it is promised while others have less.
+type Taker struct {
+	VM     string  `json:"domain,omitempty"` // absent: no VM is known to send that
+	ID     string  `json:"uuid,omitempty"`
+	NIC    string  `json:"nic,omitempty"` // of a virtual PF: the PF's own NIC
+	Path   string  `json:"path,omitempty"`
+	Sent   float64 `json:"sent_bits_per_second"`
+	Beyond float64 `json:"beyond_bits_per_second"`          // of that, beyond what it is promised
+	Limit  float64 `json:"limit_bits_per_second,omitempty"` // in force; absent: nothing limits it
+	Remedy string  `json:"remedy"`
 }
 
 // Capacity is what a link is taken to carry, and why. The sources are driver (the speed that its driver reports), qualified
@@ -71,9 +94,11 @@ type NICShare struct {
 	Short     float64         `json:"short_bits_per_second,omitempty"` // how far it is below what it is promised, while it has demand
 	ShortFor  float64         `json:"short_for_seconds,omitempty"`
 	WouldSend float64         `json:"would_send_bits_per_second,omitempty"` // in observe mode, when short: what it would send in enforce mode
+	Takes     float64         `json:"takes_bits_per_second,omitempty"`      // beyond its promise, as one of the takers in its link's shortage
 	Enforced  []EnforcedLimit `json:"enforced"`
 	Code      string          `json:"code"`
 	Why       string          `json:"why"`
+	Remedy    string          `json:"remedy,omitempty"` // if it is short or takes what others lack
 }
 
 // Dropped counts packets above a limit, by direction as seen by the guest.

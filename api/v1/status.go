@@ -72,10 +72,11 @@ type LoadSum struct {
 
 // ShareCounts counts NICs by what they are promised: GET /v1/bandwidth lists them.
 type ShareCounts struct {
-	Guaranteed int `json:"guaranteed"`    // have a guarantee
-	Short      int `json:"short"`         // get less than they are promised although they have demand
-	Limited    int `json:"limited"`       // are limited at the moment
-	Links      int `json:"overcommitted"` // links that are overcommitted
+	Guaranteed int    `json:"guaranteed"`      // have a guarantee
+	Short      int    `json:"short"`           // get less than they are promised although they have demand
+	Limited    int    `json:"limited"`         // are limited at the moment
+	Links      int    `json:"overcommitted"`   // links that are overcommitted
+	Taker      string `json:"taker,omitempty"` // the VM that has most of what others lack beyond what it is promised itself
 }
 
 // MoveCounts counts moves, since the daemon started unless stated otherwise.

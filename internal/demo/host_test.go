@@ -61,6 +61,7 @@ func TestTroubles(t *testing.T) {
 		"failed: batch-01 wait-guest", " attach: internal error", "batch-01: plug of",
 		"pf1: its link is down", "web-01: NIC ua-net0 has no failover", "cache-01: it has no free PCIe root port",
 		"pf2: more is guaranteed than its link carries", "edge-03: it has a VF that Sluice did not attach", "short: edge-00",
+		"edge-03's VF pf2/2 takes 7.2Gbit/s of the 10Gbit/s that pf2 carries; nothing limits it: somebody else attached its VF",
 		"lab-liar: its load on VF", "virtual PF: edge-02",
 	} {
 		first, again := false, false

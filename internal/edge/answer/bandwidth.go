@@ -33,7 +33,22 @@ func BandwidthOf(v *model.View) *model.Bandwidth {
 func linkOf(l *model.LinkState) api.Link {
 	return api.Link{
 		PF: l.PF, Speed: float64(l.Speed), Capacity: l.Capacity, Carries: capacityOf(l.Carries), Packets: float64(l.Packets), Sent: l.Carried,
-		Guaranteed: rateOf(l.Guaranteed), Overcommitted: l.Over,
+		Guaranteed: rateOf(l.Guaranteed), Overcommitted: l.Over, Shortage: shortageOf(l.Shortage),
+	}
+}
+
+func shortageOf(s *model.Shortage) *api.Shortage {
+	if s == nil {
+		return nil
+	}
+	return &api.Shortage{
+		Bits: float64(s.Bits), For: s.For.Seconds(), Text: s.Text, Remedy: s.Remedy,
+		Takers: convert(s.Takers, func(t *model.Taker) api.Taker {
+			return api.Taker{
+				VM: t.VMName, ID: string(t.VM), NIC: t.NIC, Path: string(t.Path), Sent: t.Sent, Beyond: float64(t.Beyond), Limit: float64(t.Limit),
+				Remedy: t.Remedy,
+			}
+		}),
 	}
 }
 
@@ -54,13 +69,13 @@ func nicShare(n *model.NICBandwidth) api.NICShare {
 		Sent:     api.Rate{Bits: n.Sent.Bits, Packets: n.Sent.Packets},
 		Received: api.Rate{Bits: n.Received.Bits, Packets: n.Received.Packets},
 		Dropped:  api.Dropped{Tx: n.Dropped.Tx, Rx: n.Dropped.Rx},
-		Short:    float64(n.Short), ShortFor: n.ShortFor.Seconds(), WouldSend: float64(n.WouldSend),
+		Short:    float64(n.Short), ShortFor: n.ShortFor.Seconds(), WouldSend: float64(n.WouldSend), Takes: float64(n.Takes),
 		Enforced: convert(n.Enforcer, func(e *model.Enforcement) api.EnforcedLimit {
 			return api.EnforcedLimit{
 				By: e.By, Path: string(e.Path), Direction: string(e.Dir), Rate: rateOf(e.Rate), Contract: rateOf(e.Contract), Error: e.Error,
 			}
 		}),
-		Code: string(n.Code), Why: n.Why,
+		Code: string(n.Code), Why: n.Why, Remedy: n.Remedy,
 	}
 }
 
@@ -96,8 +111,12 @@ func shareCounts(b *model.Bandwidth) (c api.ShareCounts) {
 		c.Short += one(n.Short > 0)
 		c.Limited += one(!n.Allowed.IsZero())
 	}
+	most := uint64(0)
 	for i := range b.Links {
 		c.Links += one(b.Links[i].Over)
+		if s := b.Links[i].Shortage; s != nil && len(s.Takers) > 0 && s.Takers[0].Beyond > most {
+			c.Taker, most = s.Takers[0].VMName, s.Takers[0].Beyond
+		}
 	}
 	return c
 }

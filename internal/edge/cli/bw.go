@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ func (a *app) bwCommand() *cobra.Command {
     ALLOWED    the rate it may send at now; all: it is not limited
     SENDS      the rate it sends at now; ?: it cannot be measured
     SHORT      by how much, and for how long, it has been below its guarantee although it
-               has more to send
+               has more to send; below the table is who has that instead, and what helps
     HELD-BY    what enforces the limit: max_tx_rate or guest-htb on a VF, htb or police on
                virtio; a ! follows one that does not work
     REASON     why this rate is allowed; docs/sla.md explains each reason
@@ -135,7 +136,19 @@ func printBandwidth(w io.Writer, b api.Bandwidth) {
 	}
 	fmt.Fprintln(w)
 	table(w, "VM NIC PATH LINK GUARANTEE LIMIT ALLOWED SENDS SHORT HELD-BY REASON", rows)
-	printProblems(w, b.Problems)
+	printProblems(w, append(newShortages(b), b.Problems...))
+}
+
+// newShortages returns the shortages that are too short to be among the problems.
+func newShortages(b api.Bandwidth) (list []api.Problem) {
+	for i := range b.Links {
+		l := &b.Links[i]
+		same := func(p api.Problem) bool { return p.Subject == l.PF && p.Text == l.Shortage.Text }
+		if l.Shortage != nil && !slices.ContainsFunc(b.Problems, same) {
+			list = append(list, api.Problem{Subject: l.PF, Text: l.Shortage.Text, Remedy: l.Shortage.Remedy})
+		}
+	}
+	return list
 }
 
 // printShares prints all details about the NICs of one VM.
@@ -174,8 +187,14 @@ func shareLines(n *api.NICShare) []string {
 	if n.Short > 0 {
 		list = append(list, put("short", shortText(n)))
 	}
+	if n.Takes > 0 {
+		list = append(list, put("takes", model.Bits(n.Takes)+" more than it is promised"))
+	}
 	for _, e := range n.Enforced {
 		list = append(list, put("held by", enforcedText(e)))
+	}
+	if n.Remedy != "" {
+		list = append(list, put("remedy", n.Remedy))
 	}
 	return list
 }
@@ -266,8 +285,11 @@ func bandwidthText(c api.ShareCounts) string {
 	if c == (api.ShareCounts{}) {
 		return ""
 	}
-	s := fmt.Sprintf("%s with a guarantee, %d of them short, %d limited now (`sluice bw`)", model.Plural(c.Guaranteed, "NIC"),
-		c.Short, c.Limited)
+	short := fmt.Sprintf("%d of them short", c.Short)
+	if c.Taker != "" {
+		short += " (" + printable(c.Taker) + " takes most)"
+	}
+	s := fmt.Sprintf("%s with a guarantee, %s, %d limited now (`sluice bw`)", model.Plural(c.Guaranteed, "NIC"), short, c.Limited)
 	if c.Links > 0 {
 		s += ", " + model.Plural(c.Links, "link") + " overcommitted"
 	}

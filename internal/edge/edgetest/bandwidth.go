@@ -7,14 +7,14 @@ import (
 )
 
 // bandwidth returns two links, with one NIC that is short, one at its limit, one held down for the others, and one that
-// cannot be limited.
+// cannot be limited and takes what the first lacks.
 func bandwidth() *model.Bandwidth {
 	return &model.Bandwidth{
 		At: Now, Period: 200 * time.Millisecond, Allocator: "waterfill", Changes: 340, Late: 1, Took: 900 * time.Microsecond,
 		Links: []model.LinkState{
 			{
 				PF: "pf0", Speed: 10e9, Capacity: 9.4e9, Carries: model.Capacity{Bits: 10e9, Speed: 10e9, Source: model.CapacityDriver}.Inferred(9.4e9),
-				Packets: 800000, Carried: 9.3e9, Guaranteed: model.Rate{Bits: 6e9, Packets: 200000},
+				Packets: 800000, Carried: 9.3e9, Guaranteed: model.Rate{Bits: 6e9, Packets: 200000}, Shortage: shortage(),
 			},
 			{
 				PF: "pf1", Speed: 1e9, Capacity: 1e9, Carries: model.Capacity{Bits: 1e9, Speed: 1e9, Source: model.CapacityDriver},
@@ -42,6 +42,18 @@ func bandwidth() *model.Bandwidth {
 	}
 }
 
+// shortage is what db lacks, and web-10 has.
+func shortage() *model.Shortage {
+	const remedy = "use Linux 6.6 or later"
+	return &model.Shortage{
+		Bits: 9e8, For: 1400 * time.Millisecond, Remedy: remedy,
+		Text: "db lacks 900Mbit/s of the 4Gbit/s it is promised: web-10 takes 2Gbit/s of the 9.3Gbit/s that pf0 carries; nothing limits it",
+		Takers: []model.Taker{{
+			NICID: model.NICID{VM: ID(8), NIC: "ua-net0"}, VMName: "web-10", Path: model.PathVirtio, Sent: 2e9, Beyond: 2e9, Remedy: remedy,
+		}},
+	}
+}
+
 func share(n byte, name string, path model.Path, sla model.SLA, allowed model.Rate, sent float64, code model.BandwidthCode,
 	why string,
 ) model.NICBandwidth {
@@ -56,8 +68,9 @@ func share(n byte, name string, path model.Path, sla model.SLA, allowed model.Ra
 	by := map[model.Path]string{model.PathVF: "max_tx_rate", model.PathVirtio: "htb"}[path]
 	switch code {
 	case model.BandwidthShort:
-		s.Short, s.ShortFor = 9e8, 1400*time.Millisecond
+		s.Short, s.ShortFor, s.Remedy = 9e8, 1400*time.Millisecond, shortage().Remedy
 	case model.BandwidthNotEnforced:
+		s.Takes, s.Remedy = 2e9, shortage().Remedy
 		s.Enforcer = []model.Enforcement{{
 			Limit: model.Limit{LimitKey: key, Rate: model.Rate{Bits: 1e9}}, By: "police",
 			Error: "the kernel is older than Linux 6.6",

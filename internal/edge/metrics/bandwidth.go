@@ -38,7 +38,7 @@ func (e emitter) bandwidth(x *answer.Index) {
 }
 
 // shareMetrics are the metrics that a NIC and a virtual PF have both.
-type shareMetrics struct{ guarantee, limit, allowed, sent, short *metric }
+type shareMetrics struct{ guarantee, limit, allowed, sent, short, takes *metric }
 
 // share emits what a NIC or a virtual PF is promised, allowed and sends, omitting what is not set.
 func (e emitter) share(n *model.NICBandwidth, m shareMetrics, labels ...string) {
@@ -46,6 +46,9 @@ func (e emitter) share(n *model.NICBandwidth, m shareMetrics, labels ...string) 
 		if bits > 0 {
 			e.send(rate, float64(bits)/8, labels...)
 		}
+	}
+	if n.Takes > 0 {
+		e.send(m.takes, float64(n.Takes)/8, labels...)
 	}
 	if n.Sent.Proof != model.ProofNone {
 		e.send(m.sent, n.Sent.Bits/8, labels...)
@@ -56,7 +59,7 @@ func (e emitter) share(n *model.NICBandwidth, m shareMetrics, labels ...string) 
 }
 
 func (e emitter) nicShare(n *model.NICBandwidth, nic ...string) {
-	e.share(n, shareMetrics{nicGuarantee, nicLimit, nicAllowed, nicSent, nicShort}, nic...)
+	e.share(n, shareMetrics{nicGuarantee, nicLimit, nicAllowed, nicSent, nicShort, nicTakes}, nic...)
 	if n.SLA.Guarantee.Packets > 0 {
 		e.send(nicGuaranteePackets, float64(n.SLA.Guarantee.Packets), nic...)
 	}

@@ -108,6 +108,8 @@ var (
 	nicSent             = gauge("nic_sent_bytes_per_second", "What the NIC sent in the last period on all paths, on the wire.", nicLabels...)
 	nicShort            = gauge("nic_short_bytes_per_second",
 		"How far the NIC is below what it is promised while it has demand; only for NICs with a guarantee.", nicLabels...)
+	nicTakes = gauge("nic_takes_bytes_per_second",
+		"What the NIC sends beyond what it is promised while others lack part of that on its link; only for those who take most.", nicLabels...)
 	nicShareInfo = gauge("nic_bandwidth_info", "Always 1; the label is the code of the reason for the NIC's allowed rate.",
 		"domain", "uuid", "target_device", "code")
 	nicPoliced = counter("nic_policed_packets_total",
@@ -133,6 +135,9 @@ var (
 		"What all functions of the virtual PF sent in the last period, on the wire.", vpfLabels...)
 	vpfShort = gauge("virtual_pf_short_bytes_per_second",
 		"How far the virtual PF is below what it is promised while it has demand; only for those with a guarantee.", vpfLabels...)
+	vpfTakes = gauge("virtual_pf_takes_bytes_per_second",
+		"What the virtual PF sends beyond what it is promised while others lack part of that on its link; only for those who take most.",
+		vpfLabels...)
 )
 
 var (

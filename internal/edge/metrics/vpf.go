@@ -35,7 +35,7 @@ func (e emitter) virtualPF(x *answer.Index, p *model.VirtualPFStatus) {
 	b := answer.BandwidthOf(x.View)
 	for i := range b.VirtualPFs {
 		if n := &b.VirtualPFs[i]; n.VM == p.VM && n.VirtualPF == p.Name {
-			e.share(n, shareMetrics{vpfGuarantee, vpfLimit, vpfAllowed, vpfSent, vpfShort}, pf...)
+			e.share(n, shareMetrics{vpfGuarantee, vpfLimit, vpfAllowed, vpfSent, vpfShort, vpfTakes}, pf...)
 		}
 	}
 	for i := range p.Functions {

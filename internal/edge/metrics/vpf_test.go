@@ -34,7 +34,7 @@ func TestMetricsOfVirtualVFs(t *testing.T) {
 	v.Bandwidth.VirtualPFs = []model.NICBandwidth{{
 		NICID: model.NICID{VM: vm.ID, NIC: "ua-vpf-vpf0-pf"}, VMName: vm.Name, VirtualPF: "vpf0",
 		SLA:  model.SLA{Guarantee: model.Rate{Bits: 4e9}},
-		Sent: model.RateReading{Bits: 8e9, Proof: model.ProofKernel}, Short: 800,
+		Sent: model.RateReading{Bits: 8e9, Proof: model.ProofKernel}, Short: 800, Takes: 1600,
 	}}
 	o := options()
 	o.VirtualPFs = standing{all: []model.VirtualPFStatus{{
@@ -58,6 +58,7 @@ func TestMetricsOfVirtualVFs(t *testing.T) {
 		`virtual_pf_info{backend="tap",domain="web-2",model="virtio",network="br0",` + id7 + `virtual_pf="vpf0"} 1`,
 		"virtual_pf_running" + pf + "} 1",
 		"virtual_pf_guarantee_bytes_per_second" + pf + "} 5e+08",
+		"virtual_pf_takes_bytes_per_second" + pf + "} 200",
 		"virtual_pf_sent_bytes_per_second" + pf + "} 1e+09",
 		"virtual_pf_short_bytes_per_second" + pf + "} 100",
 		"virtual_vf_link_up" + vf("pf") + "0",
