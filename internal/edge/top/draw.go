@@ -217,7 +217,7 @@ func (s *state) row(c *canvas, y int, vm *api.VM, chosen bool, shown, widths []i
 	switch {
 	case vm.UnderWay != "":
 		look = yellow
-	case s.shares[vm.ID].short > 0:
+	case s.shares[vm.ID].short > 0 || s.shares[vm.ID].takes > 0:
 		look = red
 	case vm.VF != "":
 		look = green
@@ -322,6 +322,7 @@ var help = []string{
 	"",
 	"PATH      the VF, or virtio; plug... and unplug... while a move is under way (yellow)",
 	"SCORE     what the policy ranks by, in packets/s (pps); with fair, seconds with a VF over weight",
-	"PROMISED  guaranteed rate of its NICs; SHORT: how far they are below it with more to send (red), in bits/s",
+	"PROMISED  guaranteed rate of its NICs; SHORT: how far they are below it with more to send, in bits/s",
+	"red       a VM that is short, or one that takes what it lacks: Enter says more",
 	"A wider terminal shows more columns, and more of each reason.",
 }

@@ -46,7 +46,10 @@ type state struct {
 }
 
 // share is the sum over a VM's NICs, in bits/s.
-type share struct{ guarantee, short float64 }
+type share struct {
+	guarantee, short float64
+	takes            float64 // of what others lack
+}
 
 func newState(title string) *state { return &state{title: title, order: orderLoad, data: &Data{}} }
 
@@ -67,7 +70,7 @@ func (s *state) look(d *Data) {
 
 func (s *state) add(n *api.NICShare) {
 	sum := s.shares[n.ID]
-	s.shares[n.ID] = share{sum.guarantee + n.Guarantee.Bits, sum.short + n.Short}
+	s.shares[n.ID] = share{sum.guarantee + n.Guarantee.Bits, sum.short + n.Short, sum.takes + n.Takes}
 }
 
 // explained takes the explanation of a VM, if it is still the one in detail.

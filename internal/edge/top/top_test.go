@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,6 +141,25 @@ func TestScreens(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("SLUICE_TEST_UPDATE=1 rewrites it:\n%s", diff)
+	}
+}
+
+// A VM that is short is red, and so is the one that takes what it lacks, which has no guarantee itself.
+func TestColours(t *testing.T) {
+	d := sample()
+	for i := range d.VMs {
+		d.VMs[i].UnderWay = ""
+	}
+	v := newViewed(t, d, 120, 30)
+	lines := v.lines()
+	for name, want := range map[string]tcell.Color{
+		"db": tcell.ColorMaroon, "web-10": tcell.ColorMaroon, "batch-1": tcell.ColorDefault, "router": tcell.ColorGreen,
+	} {
+		y := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, name+" ") })
+		cells, columns, _ := v.screen.GetContents()
+		if have, _, _ := cells[y*columns].Style.Decompose(); have != want {
+			t.Errorf("%s is %s, want %s", name, have, want)
+		}
 	}
 }
 
