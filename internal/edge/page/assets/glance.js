@@ -1,6 +1,6 @@
 // The host at a glance: a few figures, and each PF with its VFs and its link.
 
-import { h, fill, head, section } from './dom.js';
+import { h, fill, head, name, section } from './dom.js';
 import { watch } from './live.js';
 import { si, pps, bits, percent, count, seconds, rate } from './format.js';
 
@@ -34,7 +34,7 @@ function guaranteeTile(b) {
   const kept = b.guaranteed - b.short;
   let value = b.guaranteed ? `${kept} of ${b.guaranteed}` : 'None';
   let note = b.guaranteed ? 'are kept' : 'no NIC has one';
-  if (b.short) note = h('span', { class: 'bad' }, `▲ ${b.short} short`);
+  if (b.short) note = h('span', { class: 'bad' }, `▲ ${b.short} short`, b.taker && [': ', name(b.taker), ' takes most']);
   const over = b.overcommitted > 0 && h('span', { class: 'bad' }, `▲ ${count(b.overcommitted, 'link')} overcommitted`);
   return tile('Guarantees', value, h('span', null, note), over, b.limited > 0 && h('span', null, `${b.limited} limited now`));
 }
@@ -67,6 +67,7 @@ function pfRow(pf, link) {
       h('small', null, `${bits(link.sent_bits_per_second)} of ${bits(link.capacity_bits_per_second)} · ${percent(load)}`),
       link.carries && h('small', null, `capacity ${link.carries.why}`),
       promised > 0 && h('small', { class: link.overcommitted ? 'bad' : '' }, `${link.overcommitted ? '▲ overcommitted: ' : ''}${rate(link.guaranteed)} guaranteed`),
+      link.shortage && h('small', { class: 'bad' }, `▲ ${link.shortage.text}`),
     ] : h('small', null, 'unknown')));
 }
 

@@ -7,8 +7,16 @@ const inPackets = (share) => !share.guarantee?.bits_per_second && !share.limit?.
 
 export const hasSLA = (share) => Boolean(rate(share.guarantee, '') || rate(share.limit, '') || rate(share.receive_limit, '') || rate(share.allowed, ''));
 
-export function slaBar(share) {
-  if (!hasSLA(share)) return h('div', { class: 'sla' }, h('span', null, rate(share.sent, 'nothing')), h('small', null, 'no SLA'));
+// taker tells who has most of what is lacking on a link.
+export function taker(shortage) {
+  const t = shortage?.takers[0];
+  return t && [t.domain ? name(t.domain) : 'somebody unknown', ` takes ${bits(t.sent_bits_per_second)}`, !t.limit_bits_per_second && ', not limited'];
+}
+
+// slaBar is the bar of a share; shortage is that of its link, if there is one.
+export function slaBar(share, shortage) {
+  const takes = share.takes_bits_per_second > 0 && h('small', { class: 'bad' }, `▲ takes ${bits(share.takes_bits_per_second)} while others are short`);
+  if (!hasSLA(share)) return h('div', { class: 'sla' }, h('span', null, rate(share.sent, 'nothing')), h('small', null, 'no SLA'), takes);
   const [part, unit] = inPackets(share) ? ['packets_per_second', shortPPS] : ['bits_per_second', bits];
   const [guaranteed, promised, limit, allowed, sent] = ['guarantee', 'promised', 'limit', 'allowed', 'sent'].map((k) => share[k]?.[part] ?? 0);
   const most = Math.max(guaranteed, limit, allowed, sent) * 1.08;
@@ -17,15 +25,16 @@ export function slaBar(share) {
   const words = [
     `sends ${unit(sent)}`, guaranteed && `guaranteed ${unit(guaranteed)}`, promised && promised < guaranteed && `promised ${unit(promised)} of it`,
     allowed && `allowed ${unit(allowed)}`, limit && `limit ${unit(limit)}`, share.short_bits_per_second && `short by ${bits(share.short_bits_per_second)}`,
+    takes && takes.textContent.slice(2),
   ].filter(Boolean).join(', ');
   return h('div', { class: 'sla' },
     h('div', { class: 'track', role: 'img', 'aria-label': words, title: words },
       allowed > 0 && h('i', { class: 'allowed', style: { width: at(allowed) } }),
-      h('i', { class: 'sent', style: { width: at(sent) } }),
+      h('i', { class: takes ? 'sent takes' : 'sent', style: { width: at(sent) } }),
       guaranteed > 0 && h('i', { class: 'guaranteed', style: { left: at(guaranteed) } }),
       limit > 0 && h('i', { class: 'limit', style: { left: at(limit) } })),
     h('small', { 'aria-hidden': 'true' }, unit(sent), guaranteed > 0 && ` · ${unit(guaranteed)} guaranteed`, allowed > 0 && ` · ${unit(allowed)} allowed`),
-    share.short_bits_per_second > 0 && h('small', { class: 'bad' }, `▲ short by ${bits(share.short_bits_per_second)}`));
+    share.short_bits_per_second > 0 && h('small', { class: 'bad' }, `▲ short by ${bits(share.short_bits_per_second)}`, shortage && [': ', taker(shortage)]), takes);
 }
 
 // legend tells what the parts of a bar are.

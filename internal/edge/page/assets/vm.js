@@ -45,9 +45,9 @@ function paths(e) {
 function shares(e) {
   const list = [...(e.bandwidth ?? []), ...(e.virtual_pfs ?? [])];
   if (!list.length) return h('p', { class: 'none' }, 'It is not running, or nothing is known about its NICs.');
-  return list.map((x) => h('div', { class: 'share' }, h('h3', null, shareTitle(x), h('small', null, ` on ${x.path} of ${x.pf || 'an unknown link'}`)), slaBar(x),
+  return list.map((x) => h('div', { class: 'share' }, h('h3', null, shareTitle(x), h('small', null, ` on ${x.path} of ${x.pf || 'an unknown link'}`)), slaBar(x, e.links?.find((l) => l.pf === x.pf)?.shortage),
     facts([['Guaranteed', rate(x.guarantee)], ['Allowed now', rate(x.allowed, 'not limited')], ['Limit', rate(x.limit)], ['Sends', rate(x.sent, 'nothing')], ['Receive limit', rate(x.receive_limit)], ['Set by', x.sla_source]]),
-    h('p', { class: 'why' }, x.short_for_seconds ? h('span', { class: 'bad' }, `▲ short for ${seconds(x.short_for_seconds)}: `) : '', prose(x.why, x.domain)),
+    h('p', { class: 'why' }, x.short_for_seconds ? h('span', { class: 'bad' }, `▲ short for ${seconds(x.short_for_seconds)}: `) : '', prose(x.why, x.domain)), x.remedy && h('p', { class: 'remedy' }, prose(x.remedy, x.domain)),
     x.enforced.filter((l) => l.error).map((l) => h('p', { class: 'bad' }, `▲ ${l.by}: ${l.error}`))));
 }
 
@@ -104,7 +104,7 @@ export function vmPage(main, ref) {
     put(reason, e.reason, () => [figures(e.reason), glossary()]);
     put(change, e.would_change, () => changes(e));
     put(nics, e.paths, () => scroller('Paths', h('table', { class: 'list stack' }, h('caption', { class: 'sr' }, 'Paths'), head(['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting']), h('tbody', null, paths(e)))));
-    put(bandwidth, [e.bandwidth, e.virtual_pfs], () => shares(e));
+    put(bandwidth, [e.bandwidth, e.virtual_pfs, e.links], () => shares(e));
   }, { failed: (err) => fill(top, h('p', { class: 'crumb' }, h('a', { href: at('/#vms') }, '‹ all VMs')), h('h1', null, name(ref)), h('p', { class: 'bad' }, `▲ ${err.message}`), err.remedy && h('p', null, prose(err.remedy, ref))) });
   remember(main, (m) => {
     draw(m, m.vms.get(uuid));

@@ -19,6 +19,7 @@ const filters = {
   waiting: ['should hold a VF but have none', (v) => v.should_hold && !v.vf],
   moving: ['being moved', (v) => v.under_way],
   short: ['short of their guarantee', (v, shares) => shares.some((x) => x.short_bits_per_second > 0)],
+  takes: ['that take what others lack', (v, shares) => shares.some((x) => x.takes_bits_per_second > 0)],
   sla: ['with an SLA', (v, shares) => shares.some(hasSLA)],
   veto: ['that cannot be moved', (v) => v.code === 'veto'],
   unknown: ['whose load is unknown', (v) => v.state === 'running' && !v.load_known],
@@ -64,7 +65,7 @@ function update(tr, v, seen) {
   const load = v.load_known ? [pps(v.packets_per_second), bits(v.bytes_per_second * 8)] : ['unknown', ''];
   changed(c.load, load.join(), () => [h('span', null, load[0]), h('small', null, load[1])]);
   changed(c.why, v.why ?? '', () => [h('span', null, v.why || 'nothing is decided yet'), v.score ? h('small', { class: 'sr' }, `, score ${si(v.score)}`) : '']);
-  changed(c.sla, JSON.stringify(shares.map((x) => [x.sent, x.guarantee, x.allowed, x.limit, x.short_bits_per_second])), () => shares.slice(0, 2).map(slaBar));
+  changed(c.sla, JSON.stringify(shares.map((x) => [x.sent, x.guarantee, x.allowed, x.limit, x.short_bits_per_second, x.takes_bits_per_second, x.short_bits_per_second && seen.shortages.get(x.pf)?.takers[0]])), () => shares.slice(0, 2).map((x) => slaBar(x, seen.shortages.get(x.pf))));
   changed(c.spark, seen.memory ? `${seen.memory.to} ${Boolean(memory)}` : '', () => memory && spark(memory, `Load over the last hour, at most ${pps(largest(memory.virtio_packets_per_second, memory.vf_packets_per_second))}`));
 }
 
@@ -88,7 +89,7 @@ function keep(state) {
 
 export function vms() {
   const state = kept();
-  const seen = { vms: [], shares: new Map(), functions: new Map(), memory: null };
+  const seen = { vms: [], shares: new Map(), shortages: new Map(), functions: new Map(), memory: null };
   let order = null;
   let ordered = 0;
   const body = h('tbody');
@@ -129,7 +130,7 @@ export function vms() {
   search.setAttribute('aria-keyshortcuts', '/');
 
   watch(part, '/v1/vms', (list) => { seen.vms = list; note.hidden = true; draw(); }, { every: 1000, failed: (err) => { note.hidden = false; text(note, complaint(err)); } });
-  watch(table, '/v1/bandwidth', (b) => { seen.shares = Map.groupBy(b.nics, (x) => x.uuid); draw(); }, { every: 1000 });
+  watch(table, '/v1/bandwidth', (b) => { seen.shares = Map.groupBy(b.nics, (x) => x.uuid); seen.shortages = new Map(b.links.map((l) => [l.pf, l.shortage])); draw(); }, { every: 1000 });
   watch(table, '/v1/vpf', (list) => { seen.functions = new Map(list.map((p) => [p.uuid, p.functions.length - 1])); draw(); }, { every: 2000 });
   remember(table, (m) => { seen.memory = m; draw(); });
   return part;

@@ -165,8 +165,27 @@ func (h *host) view() *model.View {
 		Promised: model.Rate{Bits: 2e9}, Allowed: model.Rate{Bits: 3e9}, Sent: model.RateReading{Bits: 1.5e9, Proof: model.ProofKernel},
 		Code: model.BandwidthShare, Why: "its share",
 	})
+	h.shortage(v)
 	h.moves(v)
 	return v
+}
+
+// shortage makes the first VM lack part of its guarantee on pf2, which the second takes.
+func (h *host) shortage(v *model.View) {
+	lacks, takes := v.Bandwidth.NICs[len(v.Bandwidth.NICs)-1], model.NICBandwidth{
+		NICID: model.NICID{VM: idOf(1), NIC: "ua-net0"}, VMName: h.name(1), PF: "pf2", Path: model.PathVF, Takes: 7e9,
+		Sent: model.RateReading{Bits: 7e9, Proof: model.ProofHardware}, Code: model.BandwidthNotEnforced,
+		Why: "somebody else attached its VF; it takes 7Gbit/s while " + h.name(0) + " lacks 1Gbit/s", Remedy: "detach that VF",
+	}
+	lacks.NIC, lacks.PF, lacks.Short, lacks.Sent.Bits, lacks.Allowed = "ua-net1", "pf2", 1e9, 1e9, model.Rate{}
+	lacks.Why, lacks.Remedy, lacks.ShortFor = "sends 1Gbit/s of the 2Gbit/s it is promised", takes.Remedy, 15*time.Second
+	v.Bandwidth.NICs = append(v.Bandwidth.NICs, lacks, takes)
+	v.Bandwidth.Links = append(v.Bandwidth.Links, model.LinkState{
+		PF: "pf2", Speed: 10e9, Capacity: 10e9, Carried: 9.9e9, Guaranteed: model.Rate{Bits: 2e9}, Shortage: &model.Shortage{
+			Bits: 1e9, For: 15 * time.Second, Remedy: takes.Remedy, Text: h.name(0) + " lacks 1Gbit/s: " + h.name(1) + " takes 7Gbit/s",
+			Takers: []model.Taker{{NICID: takes.NICID, VMName: h.name(1), Path: model.PathVF, Sent: 7e9, Beyond: 7e9, Remedy: takes.Remedy}},
+		},
+	})
 }
 
 func traffic(pps float64) model.Traffic {

@@ -97,10 +97,32 @@ func TestHost(t *testing.T) {
 		p.until(`document.querySelectorAll('.time-row').length > 0 && document.querySelector('.chart canvas')`)
 		p.until(`document.querySelectorAll('.move-list tbody tr').length > 1 && document.querySelectorAll('.vm-list .spark').length > 9`)
 		p.until(`document.querySelector('.pfs .link').textContent.includes('capacity 9.4Gbit of 10Gbit, inferred')`)
+		p.marked()
 		p.sound()
 		p.named()
 		p.shoot("host-" + l.String())
 		p.close()
+	}
+}
+
+// marked checks that the page names who takes what a guarantee lacks: in the row of either VM, at the link, and in the summary.
+func (p *tab) marked() {
+	p.t.Helper()
+	row := func(i int) string {
+		return fmt.Sprintf(`[...document.querySelectorAll('.vm-list tbody tr')].find(e => e.querySelector('a').href.endsWith(%q)).
+			querySelector('.sla-cell')`, idOf(i))
+	}
+	for place, want := range map[string]string{
+		row(0): "▲ short by 1 Gbit/s: " + shown(hostile[1]) + " takes 7 Gbit/s, not limited",
+		row(1): "▲ takes 7 Gbit/s while others are short",
+		`[...document.querySelectorAll('.pfs tr')].find(e => e.textContent.startsWith('pf2'))`: "▲ " + shown(hostile[0]) + " lacks 1Gbit/s: " +
+			shown(hostile[1]) + " takes 7Gbit/s",
+		`document.querySelector('.tiles')`: "▲ 2 short: " + shown(hostile[1]) + " takes most",
+	} {
+		p.until(fmt.Sprintf(`%s.textContent.includes(%q)`, place, want))
+	}
+	if got := eval[string](p, row(1)+`.querySelector('.bad').className`); got != "bad" {
+		p.t.Errorf("who takes it is marked as %q", got)
 	}
 }
 
@@ -140,6 +162,9 @@ func TestHostileNames(t *testing.T) {
 				t.Errorf("the title is %q, not %q", title, hostile[i])
 			}
 			p.learned(shown(hostile[i]), i)
+			if i < 2 { // one lacks what the other takes
+				p.until(`document.getElementById('bandwidth').textContent.includes('detach that VF')`)
+			}
 			p.sound()
 			if i == 0 {
 				p.named()
