@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -49,7 +50,7 @@ func main() {
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("bandwidth", flag.ContinueOnError)
 	f.Usage = func() {
-		fmt.Fprintln(f.Output(), "usage: scripts/measure bandwidth [flags] [scenario ...]\nscenarios:")
+		fmt.Fprintln(f.Output(), "usage: scripts/measure bandwidth [flags] [scenario or pattern ...]\nscenarios:")
 		for _, sc := range known() {
 			fmt.Fprintf(f.Output(), "  %-15s %s\n", sc[0], sc[1])
 		}
@@ -76,12 +77,26 @@ func parse(args []string) (o options, err error) {
 	if o.enforcer != "tc" && o.enforcer != "guest-htb" {
 		return o, fmt.Errorf("there is no enforcer %q; there are tc and guest-htb", o.enforcer)
 	}
-	for _, name := range o.scenarios {
-		if !slices.ContainsFunc(known(), func(sc [2]string) bool { return sc[0] == name }) {
-			return o, fmt.Errorf("there is no scenario %q; --help lists them", name)
+	o.scenarios, err = expand(o.scenarios)
+	return o, err
+}
+
+// expand returns the names that patterns such as cold-* mean.
+func expand(patterns []string) (names []string, err error) {
+	for _, p := range patterns {
+		before := len(names)
+		for _, sc := range known() {
+			if ok, err := path.Match(p, sc[0]); err != nil {
+				return nil, fmt.Errorf("scenario %q: %w", p, err)
+			} else if ok {
+				names = append(names, sc[0])
+			}
+		}
+		if len(names) == before {
+			return nil, fmt.Errorf("there is no scenario %q; --help lists them", p)
 		}
 	}
-	return o, nil
+	return names, nil
 }
 
 // known returns the name and the meaning of every scenario.

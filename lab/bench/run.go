@@ -44,7 +44,7 @@ func (b *bench) run(ctx context.Context, sc *scenario, allocator string) (result
 				return result{}, err
 			}
 		}
-		if sources[i], err = dial(i, sc.guests[i].flows, b.cc, to); err != nil {
+		if sources[i], err = dial(i, &sc.guests[i], b.cc, to); err != nil {
 			return result{}, err
 		}
 	}
@@ -103,7 +103,7 @@ func (b *bench) drive(ctx context.Context, sc *scenario, ctl *controller, source
 	all.Go(func() { controlled = ctl.run(end) })
 	all.Go(func() { tr.samples = b.sink.watch(ctx) })
 	for i, src := range sources {
-		all.Go(func() { src.run(sc.guests[i].demand, tr.begin, end) })
+		all.Go(func() { src.run(&sc.guests[i], tr.begin, end) })
 	}
 	if sc.fall > 0 {
 		all.Go(func() {

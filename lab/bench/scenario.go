@@ -23,7 +23,17 @@ type guest struct {
 	priority  int // of its class: higher classes keep their guarantees first if the link is overcommitted
 	flows     int
 	demand    []phase
-	to        int // the receiving guest, counted from 1; 0: the sink, over the uplink
+	to        int     // the receiving guest, counted from 1; 0: the sink, over the uplink
+	attack    *attack // how it sends, if it is an attacker; to the score it demands all
+}
+
+// attack is what a guest does to look as if it wanted less than it does: again and again it sends all that it can for a time, and then a
+// part of what it got.
+type attack struct {
+	late time.Duration // before its first full round it sends all that it can
+	all  time.Duration
+	less time.Duration
+	part float64
 }
 
 // scenario defines the demand of each guest over time.
@@ -130,7 +140,7 @@ func scenarios() []scenario {
 			list = append(list, cold(less, g, true), cold(less, g, false))
 		}
 	}
-	return list
+	return append(list, attacks()...)
 }
 
 // cold is a link that carries less than its speed from the first moment. bounded is a sender that alone reaches its guarantee and a
@@ -172,6 +182,34 @@ func ramp(length time.Duration) scenario {
 	return scenario{
 		name: "ramp", about: "guarantee of 80 %, of which 4 % of the link more is wanted every second, against five flows", length: length,
 		guests: []guest{g, bestEffort(5)},
+	}
+}
+
+// attacks has attackers beside an honest guest with a guarantee and one without, which always wants all.
+func attacks() []scenario {
+	const length = 12 * s
+	made := func(name, about string, demand []phase, list ...attack) scenario {
+		sc := scenario{
+			name: name, about: "guarantee of 50 % for one flow, against three, and " + about, length: length,
+			guests: []guest{{guarantee: .5, flows: 1, demand: demand}, bestEffort(3)},
+		}
+		for _, a := range list {
+			sc.guests = append(sc.guests, guest{flows: 3, demand: want(unlimited), attack: &a})
+		}
+		return sc
+	}
+	half, fifth := 500*time.Millisecond, 200*time.Millisecond
+	tight := made("attack-3-cold", "three that alternate with 75 to 90 % of what they get; the link carries 5 % less", want(.5*linkBits),
+		attack{0, half, half, .75}, attack{0, half, half, .8}, attack{fifth, half, half, .9})
+	tight.cold = .05
+	return []scenario{
+		made("attack-2", "two that together alternate between all and 80 % of what they get", want(unlimited),
+			attack{0, half, half, .8}, attack{0, half, half, .8}),
+		made("attack-3", "three that alternate with 75 to 90 %, each on its own; it pauses every 2 s", onOff(2*s, length),
+			attack{0, half, half, .75}, attack{fifth, half, 2 * half, .8}, attack{3 * fifth, 2 * half, half, .9}),
+		made("attack-4", "four that together alternate every 0.2 s with 85 %; it wants no more than its guarantee", want(.5*linkBits),
+			attack{0, fifth, fifth, .85}, attack{0, fifth, fifth, .85}, attack{0, fifth, fifth, .85}, attack{0, fifth, fifth, .85}),
+		tight,
 	}
 }
 

@@ -139,15 +139,18 @@ func worstRecovery(sc *scenario, tr *trace) float64 {
 	return worst
 }
 
-// timeToFind returns how long after the drop of the link's capacity the controller estimated it within 1 %; -1: never.
+// timeToFind returns how long after the drop of the link's capacity, or the start if it was lower from then on, the controller estimated it
+// within 1 %; -1: never.
 func timeToFind(sc *scenario, begin time.Time, seen []found) float64 {
-	if sc.fall == 0 {
+	since := begin.Add(sc.fall)
+	if sc.cold > 0 {
+		since = begin.Add(-warmUp)
+	} else if sc.fall == 0 {
 		return -1
 	}
-	fell := begin.Add(sc.fall)
 	for _, f := range seen {
-		if f.at.After(fell) && f.bits <= sc.capacity(sc.fall)*1.01 {
-			return f.at.Sub(fell).Seconds()
+		if f.at.After(since) && f.bits <= sc.capacity(sc.fall)*1.01 {
+			return f.at.Sub(since).Seconds()
 		}
 	}
 	return -1

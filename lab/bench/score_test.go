@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -66,6 +67,39 @@ func TestEntitledByClass(t *testing.T) {
 		sc.entitled(7*s, out)
 		if out[0] != .5*linkBits || out[1] != 0 || out[2] != .5*linkBits {
 			t.Errorf("the second pauses: %v", out)
+		}
+	}
+}
+
+func TestTimeToFind(t *testing.T) {
+	begin := time.Unix(1e9, 0)
+	seen := []found{{begin.Add(-500 * time.Millisecond), linkBits}, {begin.Add(s), .95 * linkBits}, {begin.Add(9 * s), .9 * linkBits}}
+	for _, c := range []struct {
+		sc   scenario
+		want float64
+	}{
+		{scenario{}, -1},
+		{scenario{cold: .05}, 2}, // it counts from the start of the flows, a second before the measurement
+		{scenario{cold: .2}, -1},
+		{scenario{fall: 6 * s, falls: .1}, 3},
+	} {
+		if got := timeToFind(&c.sc, begin, seen); !near(got, c.want) {
+			t.Errorf("%+v: found after %v s, want %v", c.sc, got, c.want)
+		}
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	for pattern, want := range map[string][]string{
+		"a50": {"a50"}, "cold-5-50*": {"cold-5-50-bounded", "cold-5-50"}, "attack-?": {"attack-2", "attack-3", "attack-4"},
+	} {
+		if got, err := expand([]string{pattern}); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s means %v, %v; want %v", pattern, got, err, want)
+		}
+	}
+	for _, pattern := range []string{"cold", "b-*", "[a"} {
+		if got, err := expand([]string{"a50", pattern}); err == nil {
+			t.Errorf("%s means %v, want an error", pattern, got)
 		}
 	}
 }

@@ -25,19 +25,25 @@ type source struct {
 	conns []*net.TCPConn
 }
 
+// attackBuffer is how much an attacker's flow may have waiting besides what is on its way: it would go on sending all for so long.
+const attackBuffer = 8 << 10
+
 // dial opens the flows of guest i to an address.
-func dial(i, flows int, cc, to string) (*source, error) {
+func dial(i int, g *guest, cc, to string) (*source, error) {
 	s := &source{}
 	d := net.Dialer{Timeout: 5 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		var set error
 		err := c.Control(func(fd uintptr) {
 			set = cmp.Or(unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, cc),
 				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer))
+			if g.attack != nil {
+				set = cmp.Or(set, unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, attackBuffer))
+			}
 		})
 		return cmp.Or(err, set)
 	}}
 	err := inNS(guestNS(i), func() error {
-		for range flows {
+		for range g.flows {
 			c, err := d.Dial("tcp4", to)
 			if err != nil {
 				return fmt.Errorf("guest %d: %w", i+1, err)
@@ -49,20 +55,62 @@ func dial(i, flows int, cc, to string) (*source, error) {
 	return s, err
 }
 
-// run sends according to the demand between begin and end. Before begin, it sends according to the demand at begin.
-func (s *source) run(demand []phase, begin, end time.Time) {
+// run sends what the guest demands between begin and end. Before begin, it sends what the guest demands at begin.
+func (s *source) run(g *guest, begin, end time.Time) {
+	if g.attack != nil {
+		s.alternate(g.attack, end)
+		return
+	}
+	for i, p := range g.demand {
+		until := end
+		if i+1 < len(g.demand) {
+			until = begin.Add(g.demand[i+1].from)
+		}
+		s.send(p.bits, until)
+	}
+}
+
+// alternate sends all that it can and a part of what it got then by turns.
+func (s *source) alternate(a *attack, end time.Time) {
+	at := time.Now().Add(a.late)
+	s.send(unlimited, at)
+	for at.Before(end) {
+		mean := s.measure(func() {
+			at = at.Add(a.all)
+			s.send(unlimited, earlier(at, end))
+		})
+		at = at.Add(a.less)
+		s.send(a.part*mean, earlier(at, end))
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// measure returns the rate at which data arrived while f ran, in bits/s on the wire, as the guest sees it.
+func (s *source) measure(f func()) float64 {
+	arrived := func() (bytes float64) {
+		for _, c := range s.conns {
+			if info, err := tcpInfo(c); err == nil {
+				bytes += float64(info.Bytes_acked)
+			}
+		}
+		return bytes
+	}
+	begin, before := time.Now(), arrived()
+	f()
+	return 8 * (arrived() - before) / segmentPayload * segmentWire / time.Since(begin).Seconds()
+}
+
+// send sends bits/s on all flows together, or as fast as it can, until the given time.
+func (s *source) send(bits float64, until time.Time) {
 	var all sync.WaitGroup
 	for _, c := range s.conns {
-		all.Go(func() {
-			f := flow{conn: c, share: 1 / float64(len(s.conns))}
-			for i, p := range demand {
-				until := end
-				if i+1 < len(demand) {
-					until = begin.Add(demand[i+1].from)
-				}
-				f.send(p.bits, until)
-			}
-		})
+		all.Go(func() { (&flow{conn: c, share: 1 / float64(len(s.conns))}).send(bits, until) })
 	}
 	all.Wait()
 }
