@@ -210,7 +210,7 @@ func (h *host) share(a Allocator) error {
 // equip sets what matters for sharing links, and gives pinned VMs their VF.
 func (h *host) equip(vm *sim.VM, g *Group) {
 	n := vm.NICs[0]
-	n.Flows, n.Blast = float64(g.Flows), g.Blast
+	n.Flows, n.Blast, n.LimitShare = float64(g.Flows), g.Blast, g.LimitShare
 	vm.InGuest, vm.Lies = g.InGuest, g.Lies
 	if !g.Pin || !h.s.Shares() {
 		return

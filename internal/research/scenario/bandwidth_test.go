@@ -116,6 +116,57 @@ func TestCapacityFalls(t *testing.T) {
 	}
 }
 
+// reaches checks an allocator's figures in %.
+func reaches(t *testing.T, r map[string]*scenario.Kept, label string, satisfied, used float64) {
+	t.Helper()
+	if k := r[label]; k.Satisfied < satisfied || k.Utilisation < used {
+		t.Errorf("%s: %.1f %% satisfied, want %.0f; %.1f %% carried, want %.0f", label, k.Satisfied, satisfied, k.Utilisation, used)
+	}
+}
+
+// misses checks that an allocator satisfies at most so many %.
+func misses(t *testing.T, r map[string]*scenario.Kept, label string, satisfied float64) {
+	t.Helper()
+	if k := r[label]; k.Satisfied > satisfied {
+		t.Errorf("%s: %.1f %% satisfied, want at most %.0f: the scenario shows nothing", label, k.Satisfied, satisfied)
+	}
+}
+
+// A link that carries a tenth less than its speed from the start: waterfill finds it within three seconds. Limits set once, and DAQS, go by
+// the speed.
+func TestColdLink(t *testing.T) {
+	r := compare(t, "cold-link.yaml", "waterfill", "waterfill 40ms", "static", "daqs")
+	reaches(t, r, "waterfill", 84, 99)
+	reaches(t, r, "waterfill 40ms", 84, 99)
+	misses(t, r, "static", 5)
+	misses(t, r, "daqs", 5)
+}
+
+// Senders without a guarantee that go up and down after their limits take neither the guarantee away nor the use of the link.
+func TestAttackers(t *testing.T) {
+	r := compare(t, "attackers.yaml", "waterfill", "waterfill 40ms", "none", "daqs")
+	reaches(t, r, "waterfill", 97, 95)
+	reaches(t, r, "waterfill 40ms", 97, 95)
+	misses(t, r, "none", 5)
+	misses(t, r, "daqs", 70)
+}
+
+func TestAttackersOnAColdLink(t *testing.T) {
+	r := compare(t, "attackers-cold-link.yaml", "waterfill", "waterfill 40ms", "none", "dbavm")
+	reaches(t, r, "waterfill", 93, 90)
+	reaches(t, r, "waterfill 40ms", 97, 90)
+	misses(t, r, "none", 5)
+	misses(t, r, "dbavm", 75)
+}
+
+// A guarantee that is used for a tenth of the time is paid for with use of the link, not with the guarantee of another.
+func TestGuaranteedBursts(t *testing.T) {
+	r := compare(t, "guaranteed-bursts.yaml", "waterfill", "waterfill 40ms", "none")
+	reaches(t, r, "waterfill", 97, 80)
+	reaches(t, r, "waterfill 40ms", 97, 77)
+	misses(t, r, "none", 40)
+}
+
 // Each function of a virtual PF gets its guarantee, and together they get the VM's, against other VMs; without control they do not, and
 // equal shares and DBA-VM waste what some leave.
 func TestVirtualPF(t *testing.T) {

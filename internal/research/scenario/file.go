@@ -80,12 +80,13 @@ type Group struct {
 	Plug         time.Duration `yaml:"plug" min:"1ms" max:"10m" doc:"its time of a plug; unset: that of timing"`
 	PlugFails    float64       `yaml:"plug_fails" min:"0" max:"1" doc:"share of its plugs that fail"`
 
-	Guarantee config.Rate `yaml:"guarantee" doc:"what it may always send: '10Gbit', '60kpps' or both"`
-	Limit     config.Rate `yaml:"limit" doc:"what it may send at most"`
-	Flows     int         `yaml:"flows" min:"1" max:"10000" doc:"flows that share a full link with those of others"`
-	Blast     bool        `yaml:"blast" doc:"it sends regardless of loss: its share of a full link follows what it sends"`
-	InGuest   bool        `yaml:"in_guest" doc:"limits can be set in its guest"`
-	Lies      bool        `yaml:"lies" doc:"its guest lifts limits that are set in it"`
+	Guarantee  config.Rate `yaml:"guarantee" doc:"what it may always send: '10Gbit', '60kpps' or both"`
+	Limit      config.Rate `yaml:"limit" doc:"what it may send at most"`
+	Flows      int         `yaml:"flows" min:"1" max:"10000" doc:"flows that share a full link with those of others"`
+	Blast      bool        `yaml:"blast" doc:"it sends regardless of loss: its share of a full link follows what it sends"`
+	LimitShare float64     `yaml:"limit_share" min:"0" max:"1" doc:"the part of its limit that it sends while its load is nothing"`
+	InGuest    bool        `yaml:"in_guest" doc:"limits can be set in its guest"`
+	Lies       bool        `yaml:"lies" doc:"its guest lifts limits that are set in it"`
 
 	Functions []Function `yaml:"functions" doc:"VFs of its virtual PF, through which it sends; guarantee and limit are for all together"`
 

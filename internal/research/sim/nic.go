@@ -20,8 +20,9 @@ type NIC struct {
 
 	Function *Function // of a virtual PF; nil: it is of none
 
-	Flows float64 // its flows, which share a full link with those of others; 0: 1
-	Blast bool    // it sends regardless of loss; its share of a full link is proportional to what it sends
+	Flows      float64 // its flows, which share a full link with those of others; 0: 1
+	Blast      bool    // it sends regardless of loss; its share of a full link is proportional to what it sends
+	LimitShare float64 // the part of its limit that it sends while its Load is nothing
 
 	hasVF   model.VFID // in the domain
 	foreign bool       // attached by somebody else

@@ -138,6 +138,11 @@ func (w *World) flow(n *NIC, pps, bytes float64) flow {
 		f.pf = nil
 		return f
 	}
+	if pps == 0 && n.LimitShare > 0 {
+		f.size = 8 * (1500 + Overhead)
+		f.want = n.LimitShare * min(w.allowed(n, f.size), float64(f.pf.Speed))
+		n.want = f.want
+	}
 	f.most = w.allowed(n, f.size)
 	if n.Blast {
 		f.weight = min(f.want, f.most)

@@ -94,6 +94,24 @@ func TestHostCarriesSoManyPackets(t *testing.T) {
 	wantRates(t, "one on a VF", nics, 5*gbit, 100e3*frame)
 }
 
+// A NIC that follows its limit sends a part of it while it has no load, and all of it otherwise; without one, a part of the link.
+func TestNICFollowsItsLimit(t *testing.T) {
+	e, nics := newShared(t, &Traffic{}, 0)
+	load := nics[0].VM.Load.(*sends)
+	nics[0].LimitShare = .5
+	pass(t, e, time.Second)
+	wantRates(t, "without a limit", nics, 5*gbit)
+	apply(t, e, usePolice, model.Limit{LimitKey: txKey(nics[0], model.PathVirtio), Rate: model.Rate{Bits: 2 * gbit}})
+	pass(t, e, time.Second)
+	wantRates(t, "with a limit", nics, 1*gbit)
+	if nics[0].Wants() != 1*gbit {
+		t.Errorf("it wants %v bits/s", nics[0].Wants())
+	}
+	load.bits = 8 * gbit
+	pass(t, e, time.Second)
+	wantRates(t, "with a load", nics, 2*gbit)
+}
+
 // An allowance ends with its lease; the contract, and the limit of a VF, remain.
 func TestLeasesEnd(t *testing.T) {
 	e, nics := newShared(t, &Traffic{}, 4*gbit, 4*gbit)
