@@ -28,7 +28,7 @@ type Run struct {
 	want, sent, base, entitled, ideal, sums, uneven []float64
 	now, next                                       []bandwidth.Allowance
 	senders                                         []bandwidth.Sender
-	applyAt                                         time.Duration
+	readAt, applyAt                                 time.Duration
 	score                                           score
 }
 
@@ -43,34 +43,45 @@ type Result struct {
 	Changes     float64 // of limits, per second and VM
 }
 
-// Do runs the simulation.
+// Do runs the simulation and scores it.
 func (r *Run) Do() Result {
+	r.score = score{}
+	r.score.begin(len(r.Link.Senders))
+	r.play(func(t time.Duration) {
+		r.Link.Ideal(t, r.want, r.entitled, r.ideal)
+		if t >= r.Warm {
+			r.score.add(t, r.entitled, r.ideal, r.sent)
+		}
+	})
+	return r.score.result(len(r.senders), (r.Length - r.Warm).Seconds())
+}
+
+// play runs the simulation. see is called after each Step, with the time at which it began.
+func (r *Run) play(see func(t time.Duration)) {
 	r.begin()
 	period := max(1, int(r.Period/Step))
 	phase := r.r.IntN(period) // demand is not aligned with ticks
 	for k := range int(r.Length / Step) {
 		t := time.Duration(k) * Step
-		if k%period == phase {
+		if k > 0 && k%period == phase {
 			r.tick(t)
 		}
 		if r.applyAt > 0 && t >= r.applyAt {
 			r.apply(t)
 		}
 		r.step(t)
+		see(t)
 	}
-	return r.score.result(len(r.senders), (r.Length - r.Warm).Seconds())
 }
 
 func (r *Run) begin() {
 	n := len(r.Link.Senders)
 	r.r = rand.New(rand.NewPCG(r.Seed, 1))
-	r.score = score{}
-	r.score.begin(n)
 	for _, s := range []*[]float64{&r.want, &r.sent, &r.base, &r.entitled, &r.ideal, &r.sums} {
 		*s = make([]float64, n)
 	}
 	r.uneven = nil
-	r.applyAt = 0
+	r.readAt, r.applyAt = 0, 0
 	r.now, r.next, r.senders = make([]bandwidth.Allowance, n), make([]bandwidth.Allowance, n), make([]bandwidth.Sender, n)
 	for i := range r.senders {
 		r.now[i] = bandwidth.Unlimited
@@ -95,18 +106,14 @@ func (r *Run) step(t time.Duration) {
 		}
 	}
 	r.Link.Carry(t, r.base, r.now, r.uneven, r.sent)
-	r.Link.Ideal(t, r.want, r.entitled, r.ideal)
 	for i := range r.sent {
 		r.sums[i] += r.sent[i]
-	}
-	if t >= r.Warm {
-		r.score.add(t, r.entitled, r.ideal, r.sent)
 	}
 }
 
 // tick passes readings to the allocator.
 func (r *Run) tick(t time.Duration) {
-	steps := r.Period.Seconds() / Step.Seconds()
+	steps := (t - r.readAt).Seconds() / Step.Seconds() // the first period is a part of one
 	for i := range r.senders {
 		s := &r.senders[i]
 		s.Bits = max(0, r.sums[i]/steps*(1+r.Noise*r.r.NormFloat64()))
@@ -117,7 +124,8 @@ func (r *Run) tick(t time.Duration) {
 		}
 	}
 	clear(r.sums)
-	link := bandwidth.Link{Speed: r.Link.Speed, Packets: inf(r.Link.Packets), Period: r.Period}
+	link := bandwidth.Link{Speed: r.Link.Speed, Packets: inf(r.Link.Packets), Period: t - r.readAt}
+	r.readAt = t
 	copy(r.next, r.now)
 	r.Allocator.Allocate(time.Time{}.Add(t), link, r.senders, r.next)
 	r.applyAt = t + max(Step, r.Delay)
