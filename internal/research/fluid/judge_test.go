@@ -157,7 +157,7 @@ func TestSearch(t *testing.T) {
 	p.Attackers[0].Steps[0] = step{For: 1, Send: sendNone}
 	least := func(o *outcome) float64 { return -o.satisfied }
 	p.Honest[0].Wants = 5
-	if o := climb(try(p, "none"), &goal{"", least}, 200, rand.New(rand.NewPCG(1, 1)), "none"); o.satisfied > 50 {
+	if o := climb(try(p, "none"), &goal{harm: least}, 200, rand.New(rand.NewPCG(1, 1)), "none"); o.satisfied > 50 {
 		t.Errorf("found nothing worse than %.1f %% satisfied without control", o.satisfied)
 	}
 }

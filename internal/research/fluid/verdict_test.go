@@ -101,22 +101,42 @@ func (j *judge) verdict() verdict {
 
 // goal bounds the harm that attackers do.
 type goal struct {
-	name string
-	harm func(o *outcome) float64 // by how much the program misses the goal; up to 0 it meets it
+	name   string
+	misses misses
+	harm   func(o *outcome) float64 // by how much the program misses the goal; up to 0 it meets it
+}
+
+// misses is by how much the worst known programs miss a goal under waterfill, rounded up: without guarantees on a link that carries what it
+// says and on one that carries less, and the same with guarantees.
+type misses [4]float64
+
+// known is by how much programs of this kind are known to miss the goal.
+func (g *goal) known(o *outcome) float64 {
+	switch {
+	case *strict || *against != "waterfill":
+		return 0
+	case o.theirs() > 0 && o.Carries < 1:
+		return g.misses[3]
+	case o.theirs() > 0:
+		return g.misses[2]
+	case o.Carries < 1:
+		return g.misses[1]
+	}
+	return g.misses[0]
 }
 
 // goals compare a law with one that is informed, which fails only where every law would that learns of a change a period later. Attackers
 // with a guarantee may waste that, whatever else they do.
 var goals = []goal{
 	// In 97 % of the windows; or in as many as are satisfied among honest senders, less 3 %: at the longest period a wake costs a window.
-	{"satisfied", func(o *outcome) float64 { return min(97, o.honest.satisfied-3) - o.satisfied }},
+	{"satisfied", misses{8, 77, 97, 97}, func(o *outcome) float64 { return min(97, o.honest.satisfied-3) - o.satisfied }},
 	// 90 % of what is used with honest senders; or under attack: what senders leave that go up and down in every period is lost.
-	{"used", func(o *outcome) float64 {
+	{"used", misses{52, 46, 56, 30}, func(o *outcome) float64 {
 		wasted := o.theirs() * gbit / (o.Carries * speed)
 		return 90*(1-wasted) - 100*o.used/min(o.honest.used, o.informed.used)
 	}},
 	// In 5 s, or in as long as after honest senders.
-	{"healed", func(o *outcome) float64 { return (o.healed - max(5*time.Second, o.honest.healed)).Seconds() }},
+	{"healed", misses{5, 5, 5, 5}, func(o *outcome) float64 { return (o.healed - max(5*time.Second, o.honest.healed)).Seconds() }},
 }
 
 // informed is the name of an allocator that knows what the link carries, and what each sender, also an attacker, wants at the moment of a
