@@ -18,9 +18,9 @@ type capacity struct {
 	used    int     // and the number of those
 
 	probe   probe
-	before  float64 // hat before the probe
-	carried float64 // mean volume before it
-	began   time.Time
+	before  float64   // hat before the probe
+	carried float64   // mean volume before it
+	began   time.Time // the present part of the probe
 	step    float64
 	wait    time.Duration
 	next    time.Time // of the next probe

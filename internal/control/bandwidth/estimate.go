@@ -6,16 +6,16 @@ import "math"
 type tracked struct {
 	noise  float64 // relative deviation of readings at an unchanged limit
 	last   float64 // the last reading
+	prev   float64 // the one before
 	limit  float64 // the limit in force at the last reading
 	mean   float64 // mean of the readings
-	prev   float64 // the reading before that
-	was    float64 // the mean before
+	was    float64 // the mean before the last reading
 	slow   float64 // a slower mean
 	share  float64 // share assigned to it
 	demand float64 // estimated demand; +Inf: unknown, more than its share
 	kept   float64 // s since its limit last changed
 	hungry bool    // its limit holds it down
-	below  float64 // s spent below hungryOff
+	below  float64 // s spent below hungryOn
 	grown  float64 // what it must exceed again to have grown; 0: it did not exceed its share in the last tick
 	more   bool    // it wants more than it has
 	enough bool    // its share is all that it wants

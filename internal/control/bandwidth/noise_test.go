@@ -20,7 +20,7 @@ func TestNoiseIsNotSetAside(t *testing.T) {
 	out := []Allowance{Unlimited, Unlimited}
 	now := time.Unix(1e9, 0)
 	sum, ticks := 0.0, 0
-	for i := range 700 {
+	for i := range 700 { // the first seconds have trials: it sends less than it is guaranteed
 		senders[0].Bits = sends * []float64{1.03, .97, 1.03, .99, .98}[i%5]
 		senders[1].Bits = min(out[1].Bits, link-senders[0].Bits)
 		now = now.Add(40 * time.Millisecond)

@@ -12,7 +12,7 @@ type moment struct {
 	capacity float64
 	promise  float64 // the capacity used for guarantees: a trial takes nothing from them
 	full     bool    // senders may be held down by others
-	room     bool    // the link carries less than it should, and than it did lately
+	room     bool    // the link carries clearly less than it could, and than it did lately
 	stalled  bool    // all send less: that is no choice of theirs
 	probing  bool
 	trial    *trial // the one under way, or nil

@@ -324,7 +324,7 @@ func TestWavesAreNoGrowth(t *testing.T) {
 		if k%11 == 10 {
 			h.demand[0] *= 1.027
 		}
-		if h.tick(); h.out[1].Bits < 19.5*unit && !h.w.capacity.trial.on {
+		if h.tick(); h.out[1].Bits < 19.5*unit && !h.w.capacity.trial.on { // which takes some on purpose
 			t.Fatalf("the other may send %.2f beside a guarantee that sends %.2f", h.out[1].Bits/unit, h.senders[0].Bits/unit)
 		}
 	}
