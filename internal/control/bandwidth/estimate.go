@@ -35,6 +35,9 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	m := c.sent
 	if k.trial == nil {
 		t.learnNoise(m, in)
+	} else if c.guarantee == 0 && !t.more { // it has no room to grow now, so that reaching its limit says nothing
+		t.prev, t.last, t.limit = t.last, m, in
+		return
 	}
 	t.appetite(k, m, in)
 	grew := t.grew(k, c, m)

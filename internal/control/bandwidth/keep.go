@@ -37,5 +37,5 @@ func (r *resource) staysNear(i int, limit float64, enough bool) bool {
 	case change < raiseSoon:
 		return kept < soon
 	}
-	return kept < rest
+	return change < raiseAtOnce && kept < rest
 }

@@ -80,9 +80,10 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 	if !due || tr.step < trialLeast*c.hat {
 		return false
 	}
-	gain := max(min(trialGain*tr.step, missing), trialSure*noise*math.Sqrt(1/float64(looks)+k.meanNoise*k.meanNoise))
+	noise *= math.Sqrt(1/float64(looks) + k.meanNoise*k.meanNoise) // of the gain
+	gain := max(min(trialGain*tr.step, missing), trialSure*noise)
 	if known > 0 {
-		gain = min(gain, known)
+		gain = max(min(gain, known), trialKnown*noise)
 	}
 	tr.level, tr.enough = others-tr.step, tr.sent+gain
 	c.trial = tr

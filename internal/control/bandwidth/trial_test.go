@@ -103,6 +103,33 @@ func TestTrialCostsLittle(t *testing.T) {
 	}
 }
 
+// TestFutileTrialsCostLittle: trials with a guaranteed sender that wants less than it may have cost 0.5 % of a full link at most, though
+// all satisfied senders lose their room meanwhile.
+func TestFutileTrialsCostLittle(t *testing.T) {
+	h := newHost(40 * unit)
+	for _, demand := range []float64{2, 2, 6, 6, 100} {
+		h.add(0, demand, 1, nil)
+	}
+	h.add(12, 6, 1, nil)
+	h.ticks(50)
+	trials, most, sum := 0, 0.0, 0.0
+	const ticks = 500 // 100 s
+	for range ticks {
+		was := h.w.capacity.trial.on
+		if h.tick(); h.w.capacity.trial.on && !was {
+			trials++
+		}
+		volume := 0.0
+		for i := range h.senders {
+			volume += h.senders[i].Bits
+		}
+		most, sum = max(most, volume), sum+volume
+	}
+	if cost := 1 - sum/ticks/most; trials == 0 || cost > 0.005 {
+		t.Errorf("%d trials cost %.2f %% of the link", trials, 100*cost)
+	}
+}
+
 // attackers draws a link with honest guaranteed senders that want all they can get, and senders without a guarantee that alternate at
 // random between all they can, a part of their own limit, and nothing.
 func attackers(t *rapid.T) (h *host, guaranteed int) {

@@ -56,7 +56,8 @@ const (
 
 // Hysteresis: changing a limit costs a call to the kernel, a driver or a guest.
 const (
-	raiseSoon   = 0.10  // relative: raised by so much once in force for rest, since what guarantees leave fluctuates;
+	raiseAtOnce = 0.20  // relative: raised by so much at once,
+	raiseSoon   = 0.10  // by so much once in force for rest, since what guarantees leave fluctuates;
 	raiseLater  = 0.02  // by so much once in force for soon;
 	raiseLast   = 0.005 // by so much once in force for later; by less never
 	rest        = 0.19  // s
@@ -98,6 +99,7 @@ const (
 	trialSure  = 3                      // deviations of the volume: the same, if that is more
 	trialBelow = 0.99                   // of what is handed out: a full link that carries more is full because of the limits
 	trialGain  = 0.5                    // of the step: by how much the tried must send more for the trial to succeed
+	trialKnown = 2                      // deviations of that: the same, if what the tried are known to want is less
 	trialLeast = 0.01                   // of the capacity: a trial over less is not worth its cost
 	settleTime = 80 * time.Millisecond  // until limits are in effect, longest in a guest
 	trialTime  = 600 * time.Millisecond // maximum duration

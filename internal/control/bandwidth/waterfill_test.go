@@ -245,10 +245,10 @@ func TestSettles(t *testing.T) {
 		h := anyHost(t)
 		h.senders[0].SLA.Guarantee.Bits = unit // somebody has one
 		h.ticks(60)
-		h.endTrial()
+		h.settle()
 		began, before, shares := h.w.capacity.trial.from, slices.Clone(h.out), slices.Clone(h.w.bits.share)
 		h.ticks(10)
-		h.endTrial()
+		h.settle()
 		if h.w.capacity.trial.from.Equal(began) && !slices.Equal(before, h.out) {
 			t.Fatalf("limits still change from %v to %v", before, h.out)
 		}
@@ -258,8 +258,14 @@ func TestSettles(t *testing.T) {
 			}
 		}
 		want := h.ideal()
+		apparent := 0.0 // what those have too much who read as if their limits held them down
 		for i := range want {
-			if got := h.senders[i].Bits; got < want[i]*0.95-0.01*h.link.Speed {
+			if h.senders[i].Bits >= hungryOn*h.out[i].Bits {
+				apparent += max(0, h.out[i].Bits-want[i])
+			}
+		}
+		for i := range want {
+			if got := h.senders[i].Bits; got < want[i]*0.95-0.01*h.link.Speed-apparent {
 				t.Fatalf("sender %d gets %.2f of the %.2f that are its max-min share of what is taken for %.2f: demands %v, shares %v, limits %v", i,
 					got/unit, want[i]/unit, h.w.Capacity()/unit, h.demand, h.w.bits.share, h.out)
 			}
@@ -267,12 +273,13 @@ func TestSettles(t *testing.T) {
 	})
 }
 
-// endTrial advances until no trial is under way, rooms are what they usually are, and nothing is left of either.
-func (h *host) endTrial() {
-	for h.w.capacity.trial.on || h.now.Before(h.w.bits.careful) {
-		h.tick()
+// settle advances until there has been no trial, and rooms have been what they usually are, for 10 ticks.
+func (h *host) settle() {
+	for quiet := 0; quiet < 10; quiet++ {
+		if h.tick(); h.w.capacity.trial.on || h.now.Before(h.w.bits.careful) {
+			quiet = 0
+		}
 	}
-	h.ticks(10)
 }
 
 // ideal returns what each should get of what is handed out, given the demands.
@@ -335,7 +342,7 @@ func TestWavesAreNoGrowth(t *testing.T) {
 	}
 }
 
-// TestRaisesRest: what others leave for a moment is not worth changing a limit each time, but what they take is.
+// TestRaisesRest: the little that others leave for a moment is not worth changing a limit each time, but what they take is.
 func TestRaisesRest(t *testing.T) {
 	h := newHost(40 * unit)
 	h.link.Period = 40 * time.Millisecond
@@ -345,7 +352,7 @@ func TestRaisesRest(t *testing.T) {
 	h.ticks(50)
 	raised := 0
 	for k := range 250 { // 10 s
-		h.demand[2] = float64(k/2%2) * 12 * unit // comes and goes every 80 ms
+		h.demand[2] = (6 + float64(k/2%2)*2) * unit // waves of 160 ms
 		was := h.out[1].Bits
 		h.tick()
 		if h.out[1].Bits > was {
@@ -355,8 +362,8 @@ func TestRaisesRest(t *testing.T) {
 			t.Fatalf("the guarantee may send %.2f", h.out[0].Bits/unit)
 		}
 	}
-	if raised > 52 {
-		t.Errorf("a limit was raised %d times in 10 s, want 5 a second at most", raised)
+	if raised > 42 {
+		t.Errorf("a limit was raised %d times in 10 s, want 4 a second at most", raised)
 	}
 }
 

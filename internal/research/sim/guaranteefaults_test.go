@@ -198,9 +198,10 @@ func TestRandomGuarantees(t *testing.T) {
 
 // TestSchedulesThatBrokeGuarantees repeats random schedules that found faults: a limit in a guest that outlived its VF; a capacity that
 // was believed to fall because limits take effect late or senders move; a VF's rate that was not lifted; guarantees that shrank for a
-// sender that nothing limited for a moment; a limit in a guest that did not change while it waited for a VF.
+// sender that nothing limited for a moment; a limit in a guest that did not change while it waited for a VF;
+// a trial that noise made succeed.
 func TestSchedulesThatBrokeGuarantees(t *testing.T) {
-	for _, seed := range []uint64{284, 314, 392, 424, 498, 592, 692, 1246, 1358} {
+	for _, seed := range []uint64{284, 314, 392, 424, 498, 592, 692, 963, 1246, 1358} {
 		if err := newPromises(t, seed).run(breaches, int(seed%5)); err != nil {
 			t.Error(err)
 		}
