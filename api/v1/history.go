@@ -77,7 +77,8 @@ type LinkHistory struct {
 type WhatIf struct {
 	From     time.Time      `json:"from"`
 	To       time.Time      `json:"to"`
-	Computed time.Time      `json:"computed,omitzero"` // zero: not yet
+	Computed time.Time      `json:"computed,omitzero"`     // zero: not yet
+	Age      float64        `json:"age_seconds,omitempty"` // how long ago To is: the loads are not of the last hour if that is long
 	Running  bool           `json:"running,omitempty"`
 	Error    string         `json:"error,omitempty"`
 	Remedy   string         `json:"remedy,omitempty"`

@@ -50,6 +50,9 @@ type VFCounts struct {
 	Held    int `json:"held"` // by VMs, through Sluice
 	Free    int `json:"free"`
 	Foreign int `json:"foreign"` // held by others
+	// Unusable counts the free ones that no VM can get now: sluice.yaml does not list their PF, its link is down, or frames
+	// cannot be steered to its VFs.
+	Unusable int `json:"unusable,omitempty"`
 }
 
 // VMCounts counts VMs.
@@ -86,6 +89,7 @@ type MoveCounts struct {
 	Plugs       uint64  `json:"plugs"`
 	Unplugs     uint64  `json:"unplugs"`
 	Failed      uint64  `json:"failed"`
+	FailedHour  int     `json:"failed_last_hour"`
 	Retries     uint64  `json:"retries"`
 	Repairs     uint64  `json:"repairs"`
 	PlugMean    float64 `json:"plug_mean_seconds"`

@@ -2,6 +2,7 @@ package demo_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,9 @@ func troubled(t *testing.T, o cli.DemoOptions) map[string][]time.Duration {
 			}
 			note(now, p.Subject+": "+p.Text)
 		}
+		for _, text := range impossible(v) {
+			t.Errorf("%s: %s", now.Sub(start), text)
+		}
 		for i := range v.Bandwidth.NICs {
 			if n := &v.Bandwidth.NICs[i]; n.Short > 0 {
 				note(now, "short: "+n.VMName)
@@ -51,6 +55,24 @@ func troubled(t *testing.T, o cli.DemoOptions) map[string][]time.Duration {
 		t.Fatal(err)
 	}
 	return seen
+}
+
+// impossible lists figures of the API's answers that cannot be.
+func impossible(v *model.View) (list []string) {
+	s := answer.Summary(v, "", 0)
+	down := map[string]bool{}
+	for i := range s.PFs {
+		pf := &s.PFs[i]
+		if down[pf.Name] = !pf.LinkUp; !pf.LinkUp && pf.VFs.Unusable != pf.VFs.Free {
+			list = append(list, fmt.Sprintf("%d of %d free VFs of %s can be had while it is down", pf.VFs.Free-pf.VFs.Unusable, pf.VFs.Free, pf.Name))
+		}
+	}
+	for _, l := range answer.Bandwidth(v).Links {
+		if down[l.PF] && l.Sent > 0 || l.Sent > l.Carries.Speed {
+			list = append(list, fmt.Sprintf("%s sends %.1fG of %.1fG, down: %t", l.PF, l.Sent/1e9, l.Carries.Speed/1e9, down[l.PF]))
+		}
+	}
+	return list
 }
 
 // Every trouble is visible in the first minute of a demo at its default speed, and again later.

@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Rules are what the config and run-time commands ask of placement.
 type Rules struct {
@@ -105,6 +108,27 @@ type View struct {
 	Errors    []string      `json:"errors,omitempty"` // why the last observation or reload failed; one error can have several lines
 }
 
+// Carried returns what a link carries in bits/s, as far as that can be: nothing while the link is down, and no more than its
+// driver's speed. The sum of what its NICs sent may be higher, because they are counted at different instants, keep their figures
+// while they move from one link to another, and may send to each other inside the NIC.
+func (v *View) Carried(l *LinkState) float64 {
+	if v.linkDown(l.PF) {
+		return 0
+	}
+	if most := cmp.Or(l.Carries.Speed, l.Speed); most > 0 {
+		return min(l.Carried, float64(most))
+	}
+	return l.Carried
+}
+
+func (v *View) linkDown(name string) bool {
+	if v.Snapshot == nil {
+		return false
+	}
+	pf := v.Snapshot.FindPF(name)
+	return pf != nil && !pf.LinkUp
+}
+
 // Mode is how far Sluice may go.
 type Mode string
 
@@ -146,6 +170,7 @@ type Totals struct {
 	Retries     uint64        `json:"retries"`
 	Repairs     uint64        `json:"repairs"`
 	LateSamples uint64        `json:"late_samples"`
+	FailedHour  int           `json:"failed_hour"` // moves that failed in the last hour only
 	PlugTime    time.Duration `json:"plug_time"`   // summed over successful plugs
 	UnplugTime  time.Duration `json:"unplug_time"` // summed over successful unplugs
 }

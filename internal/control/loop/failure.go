@@ -19,7 +19,7 @@ type failure struct {
 
 // fail counts a failed move and makes its NIC back off before the next.
 func (c *Core) fail(now time.Time, m model.Move, err error) {
-	c.record.totals.Failed++
+	c.record.fail(now)
 	if (m.Kind != model.MovePlug && m.Kind != model.MoveUnplug) || errors.Is(err, model.ErrGone) {
 		return
 	}

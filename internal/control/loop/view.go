@@ -19,6 +19,25 @@ type record struct {
 	totals  model.Totals
 	recent  []model.MoveStatus
 	ended   []model.MoveStatus // since the last call of Ended
+	failed  []time.Time        // when the moves of the last hour failed, oldest first
+}
+
+// fail counts a move that failed.
+func (r *record) fail(now time.Time) {
+	r.totals.Failed++
+	r.failed = append(r.failed[r.old(now):], now)
+}
+
+// failedHour counts the moves that failed in the hour before now.
+func (r *record) failedHour(now time.Time) int { return len(r.failed) - r.old(now) }
+
+// old counts the failures that were an hour ago or more.
+func (r *record) old(now time.Time) int {
+	i := slices.IndexFunc(r.failed, func(at time.Time) bool { return now.Sub(at) < time.Hour })
+	if i < 0 {
+		return len(r.failed)
+	}
+	return i
 }
 
 func (r *record) add(m model.MoveStatus) {
@@ -59,6 +78,9 @@ func (c *Core) View() *model.View {
 		Tick: c.record.tick,
 	}
 	v.Totals.Retries, v.Active = c.exec.Retries(), c.active()
+	if c.snap != nil {
+		v.Totals.FailedHour = c.record.failedHour(c.snap.Time)
+	}
 	return v
 }
 

@@ -10,9 +10,9 @@ import (
 
 // Bandwidth answers what each link and NIC is promised, allowed and sends.
 func Bandwidth(v *model.View) api.Bandwidth {
-	b := BandwidthOf(v)
+	b, x := BandwidthOf(v), NewIndex(v)
 	out := api.Bandwidth{
-		Mode: string(NewIndex(v).Mode), Observed: b.At, Period: b.Period.Seconds(), Allocator: b.Allocator, Links: convert(b.Links, linkOf),
+		Mode: string(x.Mode), Observed: b.At, Period: b.Period.Seconds(), Allocator: b.Allocator, Links: convert(b.Links, x.link),
 		NICs: convert(b.NICs, nicShare), VirtualPFs: convert(b.VirtualPFs, nicShare),
 		Problems: Problems(b.Problems), Changes: b.Changes, Late: b.Late, Took: b.Took.Seconds(),
 	}
@@ -30,9 +30,9 @@ func BandwidthOf(v *model.View) *model.Bandwidth {
 	return v.Bandwidth
 }
 
-func linkOf(l *model.LinkState) api.Link {
+func (x *Index) link(l *model.LinkState) api.Link {
 	return api.Link{
-		PF: l.PF, Speed: float64(l.Speed), Capacity: l.Capacity, Carries: capacityOf(l.Carries), Packets: float64(l.Packets), Sent: l.Carried,
+		PF: l.PF, Speed: float64(l.Speed), Capacity: l.Capacity, Carries: capacityOf(l.Carries), Packets: float64(l.Packets), Sent: x.Carried(l),
 		Guaranteed: rateOf(l.Guaranteed), Overcommitted: l.Over, Shortage: shortageOf(l.Shortage),
 	}
 }
@@ -91,10 +91,11 @@ func shares(all []model.NICBandwidth, id model.VMID) (list []api.NICShare) {
 }
 
 // linksOf lists the links that NICs share.
-func linksOf(b *model.Bandwidth, nics []api.NICShare) (list []api.Link) {
+func (x *Index) linksOf(nics []api.NICShare) (list []api.Link) {
+	b := BandwidthOf(x.View)
 	for i := range b.Links {
 		if slices.ContainsFunc(nics, func(n api.NICShare) bool { return n.PF == b.Links[i].PF }) {
-			list = append(list, linkOf(&b.Links[i]))
+			list = append(list, x.link(&b.Links[i]))
 		}
 	}
 	return list

@@ -24,7 +24,7 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 		VirtualPFs: shares(BandwidthOf(v).VirtualPFs, vm.ID), Changes: x.changes(vm, r),
 	}
 	e.Sentence, e.Worth = x.sentence(vm, r), x.worth(vm, &r)
-	e.Links = linksOf(BandwidthOf(v), e.Shares)
+	e.Links = x.linksOf(e.Shares)
 	if r.NIC == "" {
 		e.Learned = learned(vm.Name, &r)
 	}

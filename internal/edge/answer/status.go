@@ -26,6 +26,7 @@ func Summary(v *model.View, version string, problems int) api.Status {
 		s.VFs.Total += c.Total
 		s.VFs.Held += c.Held
 		s.VFs.Free += c.Free
+		s.VFs.Unusable += c.Unusable
 		s.VFs.Foreign += c.Foreign
 	}
 	for i := range x.Overrides {
@@ -51,6 +52,7 @@ func PFStatus(pf *model.PF) api.PFStatus {
 			s.VFs.Held++
 		case model.OwnerFree:
 			s.VFs.Free++
+			s.VFs.Unusable += one(!pf.Managed || !pf.LinkUp || pf.Uplink.Why != "")
 		default:
 			s.VFs.Foreign++
 		}
@@ -97,7 +99,7 @@ func moveCounts(v *model.View) api.MoveCounts {
 	t := &v.Totals
 	return api.MoveCounts{
 		Active: len(v.Active), Pending: len(v.Pending),
-		Plugs: t.Plugs, Unplugs: t.Unplugs, Failed: t.Failed, Retries: t.Retries, Repairs: t.Repairs,
+		Plugs: t.Plugs, Unplugs: t.Unplugs, Failed: t.Failed, FailedHour: t.FailedHour, Retries: t.Retries, Repairs: t.Repairs,
 		PlugMean: mean(t.PlugTime, t.Plugs), UnplugMean: mean(t.UnplugTime, t.Unplugs), LateSamples: t.LateSamples,
 	}
 }

@@ -43,7 +43,7 @@ func printStatus(w io.Writer, s api.Status) {
 	}
 	put("Sluice", "%s, %s, %s", orDash(s.Version), upText(s), modeText(s))
 	put("Policy", "%s, %s", s.Policy, pace(s))
-	put("VFs", "%d: %d held, %d free, %d foreign", s.VFs.Total, s.VFs.Held, s.VFs.Free, s.VFs.Foreign)
+	put("VFs", "%d: %s", s.VFs.Total, vfText(s.VFs))
 	for _, pf := range s.PFs {
 		put("", "%s", pfText(pf))
 	}
@@ -58,9 +58,10 @@ func printStatus(w io.Writer, s api.Status) {
 		put("Bandwidth", "%s", text)
 	}
 	put("Moves", "%d under way, %d %s", s.Moves.Active, s.Moves.Pending, pendingWord(s.Mode))
-	put("", "since the start %s%s, %s%s, %d failed, %d retries%s", model.Plural(int(s.Moves.Plugs), "plug"),
+	put("", "since the start %s%s, %s%s, %d failed (%d in the last hour), %d retries%s", model.Plural(int(s.Moves.Plugs), "plug"),
 		mean(s.Moves.Plugs, s.Moves.PlugMean),
-		model.Plural(int(s.Moves.Unplugs), "unplug"), mean(s.Moves.Unplugs, s.Moves.UnplugMean), s.Moves.Failed, s.Moves.Retries,
+		model.Plural(int(s.Moves.Unplugs), "unplug"), mean(s.Moves.Unplugs, s.Moves.UnplugMean), s.Moves.Failed, s.Moves.FailedHour,
+		s.Moves.Retries,
 		repairs(s.Moves.Repairs))
 	for i, m := range s.Recent {
 		put(map[bool]string{true: "Last"}[i == 0], "%s", moveLine(m))
@@ -141,7 +142,16 @@ func pfText(pf api.PFStatus) string {
 	if !pf.LinkUp {
 		s += ", link down"
 	}
-	return s + fmt.Sprintf(": %s, %d held, %d free, %d foreign", model.Plural(pf.VFs.Total, "VF"), pf.VFs.Held, pf.VFs.Free, pf.VFs.Foreign)
+	return s + ": " + model.Plural(pf.VFs.Total, "VF") + ", " + vfText(pf.VFs)
+}
+
+// vfText counts VFs by owner. Free are those that a VM can get.
+func vfText(c api.VFCounts) string {
+	s := fmt.Sprintf("%d held, %d free, %d foreign", c.Held, c.Free-c.Unusable, c.Foreign)
+	if c.Unusable > 0 {
+		s += fmt.Sprintf(", %d that no VM can get now", c.Unusable)
+	}
+	return s
 }
 
 func healthText(s api.Status) string {

@@ -24,7 +24,7 @@ func View() *model.View {
 			At: Now.Add(-10 * time.Minute), Reason: "nightly run is over", Until: Now.Add(time.Hour),
 		}},
 		Totals: model.Totals{
-			Ticks: 3600, Plugs: 20, Unplugs: 18, Failed: 1, Retries: 4, PlugTime: 12800 * time.Millisecond,
+			Ticks: 3600, Plugs: 20, Unplugs: 18, Failed: 1, FailedHour: 1, Retries: 4, PlugTime: 12800 * time.Millisecond,
 			UnplugTime: 1008 * time.Millisecond,
 		},
 		Started: Now.Add(-time.Hour), Tick: 180 * time.Microsecond, Config: "/etc/sluice/sluice.yaml",

@@ -57,7 +57,7 @@ func (m *Memory) Add(v *model.View) {
 		m.closeStep(s.Time)
 		m.at = s.Time.Round(0) // wall-clock time, like the steps
 		m.noteLoads(s)
-		m.noteLinks(v.Bandwidth)
+		m.noteLinks(v)
 		m.noteHoldings(s)
 	}
 	if m.noteMoves(v); !m.at.IsZero() {
@@ -130,14 +130,14 @@ func onPath(t *model.Traffic) (pps, bytes float64) {
 }
 
 // noteLinks records what the links carry.
-func (m *Memory) noteLinks(b *model.Bandwidth) {
-	if b == nil {
+func (m *Memory) noteLinks(v *model.View) {
+	if v.Bandwidth == nil {
 		return
 	}
 	m.pfs.next = 0
-	for i := range b.Links {
-		l := &b.Links[i]
-		m.pfs.add(l.PF, l.PF, l.Carried)
+	for i := range v.Bandwidth.Links {
+		l := &v.Bandwidth.Links[i]
+		m.pfs.add(l.PF, l.PF, v.Carried(l))
 		m.capacity[l.PF] = uint64(max(0, l.Capacity))
 	}
 }

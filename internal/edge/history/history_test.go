@@ -56,7 +56,7 @@ func (w *world) next(t *rapid.T) *model.View {
 
 func (w *world) snapshot(t *rapid.T) *model.Snapshot {
 	s := &model.Snapshot{Time: w.now}
-	pf := model.PF{Name: "pf0", Network: "br0", Managed: true}
+	pf := model.PF{Name: "pf0", Network: "br0", Managed: true, LinkUp: flip(t, "up")}
 	holder := map[model.VMID]model.VFID{}
 	for i := range rapid.IntRange(0, 3).Draw(t, "vfs") {
 		vf := model.VF{

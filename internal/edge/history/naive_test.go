@@ -113,7 +113,7 @@ func (n naive) step(out *api.History, q answer.HistoryQuery, views []*model.View
 			}
 		}
 		for _, l := range v.Bandwidth.Links {
-			links[l.PF] = append(links[l.PF], l.Carried)
+			links[l.PF] = append(links[l.PF], v.Carried(&l))
 			if !slices.ContainsFunc(out.Links, func(h api.LinkHistory) bool { return h.PF == l.PF }) {
 				out.Links = append(out.Links, api.LinkHistory{PF: l.PF})
 			}

@@ -56,6 +56,9 @@ func (w *WhatIf) WhatIf(v *model.View) api.WhatIf {
 	}
 	answer := w.answer
 	answer.Current = v.Rules.Policy
+	if !answer.To.IsZero() {
+		answer.Age = max(0, w.now().Sub(answer.To).Seconds())
+	}
 	return answer
 }
 

@@ -59,6 +59,9 @@ func TestWhatIfIsComputedOnceInAWhile(t *testing.T) {
 		if w.WhatIf(view); computed != 1 {
 			t.Errorf("computed %d times in five minutes", computed)
 		}
+		if a := w.WhatIf(view); a.Age < 4*60 || a.Age > 5*60 {
+			t.Errorf("four minutes later its loads are %g s old", a.Age)
+		}
 		fail = errors.New("hangs")
 		time.Sleep(time.Minute)
 		if a := w.WhatIf(view); !a.Running || len(a.Policies) != 1 {

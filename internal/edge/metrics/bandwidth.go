@@ -19,7 +19,7 @@ func (e emitter) bandwidth(x *answer.Index) {
 		l := &b.Links[i]
 		e.send(linkSpeed, float64(l.Speed)/8, l.PF)
 		e.send(linkCapacity, l.Capacity/8, l.PF)
-		e.send(linkSent, l.Carried/8, l.PF)
+		e.send(linkSent, x.Carried(l)/8, l.PF)
 		e.send(linkPromised, float64(l.Guaranteed.Bits)/8, l.PF)
 		e.bool(linkOver, l.Over, l.PF)
 	}

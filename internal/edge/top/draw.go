@@ -53,11 +53,11 @@ func (s *state) head(c *canvas) int {
 	line(plain, parts(columns, fmt.Sprintf("VMs %d, %d with a VF", d.VMs.Total, d.VMs.Holding),
 		fmt.Sprintf("VFs %d of %d held", d.VFs.Held, d.VFs.Total),
 		fmt.Sprintf("%s packets/s, %.0f %% on VFs", model.SI(d.Load.PPS), 100*d.Load.VFShare),
-		fmt.Sprintf("%d VFs free, %d foreign", d.VFs.Free, d.VFs.Foreign)))
+		fmt.Sprintf("%d VFs free, %d foreign", d.VFs.Free-d.VFs.Unusable, d.VFs.Foreign)))
 	s.links(c, y)
 	y++
 	line(plain, parts(columns, fmt.Sprintf("Moves %d under way, %d waiting", d.Moves.Active, d.Moves.Pending),
-		fmt.Sprintf("%d failed", d.Moves.Failed),
+		fmt.Sprintf("%d failed in 1 h", d.Moves.FailedHour),
 		meanText(d.Moves.Plugs, "plug", d.Moves.PlugMean), meanText(d.Moves.Unplugs, "unplug", d.Moves.UnplugMean),
 		model.Plural(int(d.Moves.Repairs), "repair"))) //nolint:gosec // a count of repairs
 	switch {

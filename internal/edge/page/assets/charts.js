@@ -48,7 +48,7 @@ export class Chart {
   make(data, series) {
     this.plot?.destroy();
     const unit = (v) => (v === null || v === undefined ? '–' : this.unit(v));
-    const last = (u, i) => u.data[i]?.findLast((v) => v !== null); // where no pointer chooses a time
+    const last = (u, i) => u.data[i]?.at(-1); // where no pointer chooses a time
     this.plot = new uPlot({ // eslint-disable-line no-undef
       ...this.size(), padding: [8, 20, 0, 0], cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } }, legend: { live: true },
       scales: { y: { range: (u, min, max) => [0, (max || 1) * 1.08] } },

@@ -14,10 +14,16 @@ export function bar(parts, label) {
     parts.filter(([, share]) => share > 0).map(([kind, share]) => h('i', { class: kind, style: { width: `${Math.min(share, 1) * 100}%` } })));
 }
 
+// owners counts VFs by who has them. Free are those that a VM can get.
+function owners(c) {
+  const lost = c.unusable ?? 0;
+  return [`${c.held} held`, `${c.free - lost} free`, lost && `${lost} that no VM can get now`, `${c.foreign} foreign`].filter(Boolean);
+}
+
 function vfTile(c) {
   const of = (n) => (c.total ? n / c.total : 0);
-  const words = [`${c.held} held`, `${c.free} free`, `${c.foreign} foreign`].join(', ');
-  return tile('VFs', [String(c.held), h('small', null, ` of ${c.total} held`)], bar([['vf', of(c.held)], ['foreign', of(c.foreign)]], words), h('span', null, `${c.free} free · ${c.foreign} foreign`));
+  const words = owners(c);
+  return tile('VFs', [String(c.held), h('small', null, ` of ${c.total} held`)], bar([['vf', of(c.held)], ['foreign', of(c.foreign)]], words.join(', ')), h('span', null, words.slice(1).join(' · ')));
 }
 
 function loadTile(l) {
@@ -41,13 +47,13 @@ function guaranteeTile(b) {
 
 function moveTile(m, observing) {
   const waiting = m.pending ? `${m.pending} ${observing ? 'would be made' : 'waiting'}` : '';
-  const failed = m.failed > 0 && h('span', { class: 'bad' }, `▲ ${m.failed} failed`);
+  const failed = m.failed_last_hour > 0 ? h('span', { class: 'bad' }, `▲ ${m.failed_last_hour} failed in the last hour`) : m.failed > 0 && h('span', null, `${m.failed} failed since the start, none in the last hour`);
   return tile('Moves', [String(m.active), h('small', null, ' under way'), waiting && h('small', null, ` · ${waiting}`)],
     h('span', null, `${si(m.plugs)} plugs, ${seconds(m.plug_mean_seconds)} each · ${si(m.unplugs)} unplugs`), failed);
 }
 
 function troubleTile(s) {
-  const n = s.problems + s.findings + (s.error ? 1 : 0);
+  const n = s.problems + s.findings;
   return tile('Troubles', n ? h('a', { href: '#troubles', class: 'bad' }, `▲ ${n}`) : h('span', { class: 'good' }, '✓ none'),
     h('span', null, n ? 'each with its remedy' : 'nothing prevents moves'));
 }
@@ -60,9 +66,9 @@ function pfRow(pf, link) {
   return h('tr', null,
     h('th', { scope: 'row' }, pf.pf, h('small', null, pf.network), !pf.managed && h('small', null, 'not in sluice.yaml')),
     h('td', null, pf.link_up ? h('span', { class: 'good' }, '✓ up') : h('span', { class: 'bad' }, '▲ link down')),
-    h('td', { class: 'vfs' }, h('span', { class: 'strip' }, cell('held', c.held, 'held'), cell('foreign', c.foreign, 'foreign'), cell('free', c.free, 'free')),
-      h('small', null, `${c.held} held · ${c.free} free · ${c.foreign} foreign`)),
-    h('td', { class: 'link' }, link ? [
+    h('td', { class: 'vfs' }, h('span', { class: 'strip' }, cell('held', c.held, 'held'), cell('foreign', c.foreign, 'foreign'), cell('free', c.free - (c.unusable ?? 0), 'free'), cell('lost', c.unusable ?? 0, 'that no VM can get now')),
+      h('small', null, owners(c).join(' · '))),
+    h('td', { class: 'link' }, !pf.link_up ? h('small', null, 'carries nothing') : link ? [
       bar([['vf', load]], `link ${percent(load)} used`),
       h('small', null, `${bits(link.sent_bits_per_second)} of ${bits(link.capacity_bits_per_second)} · ${percent(load)}`),
       link.carries && h('small', null, `capacity ${link.carries.why}`),

@@ -5,17 +5,16 @@ import { watch } from './live.js';
 import { count } from './format.js';
 
 const few = 6;
+const named = 5; // subjects that an entry names at once
 
 const kinds = {
-  error: { mark: '▲', label: 'Error' },
   problem: { mark: '▲', label: 'Problem' },
   finding: { mark: '◆', label: 'Misconfigured' },
   info: { mark: 'i', label: 'Information' },
 };
 
-function gather(status, doctor, fsck) {
+function gather(doctor, fsck) {
   const list = [];
-  for (const line of (status?.error ?? '').split('\n')) if (line) list.push({ kind: 'error', subject: '', text: line, remedy: '' });
   for (const p of doctor?.problems ?? []) list.push({ kind: p.info ? 'info' : 'problem', subject: p.subject, text: p.text, remedy: p.remedy ?? '' });
   for (const f of fsck?.findings ?? []) {
     let remedy = f.remedy ?? '';
@@ -42,11 +41,12 @@ function grouped(list) {
 
 function item(t) {
   const { mark, label } = kinds[t.kind];
-  const others = t.subjects.slice(1);
+  const all = t.subjects.length <= named ? t.subjects : t.subjects.slice(0, 1);
+  const others = t.subjects.slice(all.length);
   return h('li', { class: `trouble ${t.kind}` },
     h('span', { class: 'mark', role: 'img', 'aria-label': label, title: label }, mark),
     h('div', null,
-      h('p', null, t.subject && [h('b', null, name(t.subject)), ' '], prose(t.text, t.subject)),
+      h('p', null, t.subject && [all.map((x, i) => [i > 0 && ', ', h('b', null, name(x))]), ' '], prose(t.text, t.subject)),
       others.length > 0 && h('details', null, h('summary', { data: { key: `others ${t.text}` } }, `and ${count(others.length, 'other')}`), h('p', { class: 'names' }, others.map((o) => [name(o), ' ']))),
       t.remedy && h('p', { class: 'remedy' }, prose(t.remedy, t.subject))));
 }
@@ -60,7 +60,7 @@ export function troubles() {
   let all = false;
   let before = '';
   const draw = () => {
-    const found = gather(seen.status, seen.doctor, seen.fsck);
+    const found = gather(seen.doctor, seen.fsck);
     const now = JSON.stringify([found, all]);
     if (now === before) return; // open details stay open
     before = now;
@@ -71,7 +71,7 @@ export function troubles() {
   };
   more.hidden = true;
   more.addEventListener('click', () => { all = !all; draw(); });
-  for (const path of ['status', 'doctor', 'fsck']) watch(part, `/v1/${path}`, (data) => { seen[path] = data; draw(); }, { every: path === 'status' ? 500 : 1000 });
+  for (const path of ['doctor', 'fsck']) watch(part, `/v1/${path}`, (data) => { seen[path] = data; draw(); }, { every: 1000 });
   return part;
 }
 

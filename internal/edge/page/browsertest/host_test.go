@@ -35,8 +35,10 @@ type host struct {
 	past *history.Memory
 	url  string
 	n    int
-	at   atomic.Int64 // ns since 1970; the server reads it while tests advance it
-	stop func()
+	// asked is how long ago the loads ended that other policies were played with.
+	asked time.Duration
+	at    atomic.Int64 // ns since 1970; the server reads it while tests advance it
+	stop  func()
 }
 
 func (h *host) now() time.Time { return time.Unix(0, h.at.Load()).UTC() }
@@ -61,7 +63,7 @@ func newHost(t testing.TB, n int, address string) *host {
 func (h *host) serve(t testing.TB, address string) {
 	t.Helper()
 	s, err := server.New(server.Options{
-		Backend: h.back, History: h.past, WhatIf: asked{}, Version: "1.2.3", Listen: address,
+		Backend: h.back, History: h.past, WhatIf: h, Version: "1.2.3", Listen: address,
 		Page: page.Handler("1.2.3"), Now: h.now,
 	})
 	if err != nil {
@@ -85,12 +87,10 @@ func (h *host) serve(t testing.TB, address string) {
 	h.url = "http://" + s.Addrs()[0].String()
 }
 
-// asked is an answer about other policies.
-type asked struct{}
-
 // WhatIf implements server.WhatIf.
-func (asked) WhatIf(*model.View) api.WhatIf {
+func (h *host) WhatIf(*model.View) api.WhatIf {
 	return api.WhatIf{
+		Age:  h.asked.Seconds(),
 		From: edgetest.Now.Add(-time.Hour), To: edgetest.Now, Computed: edgetest.Now, Current: "activity",
 		Policies: []api.PolicyResult{
 			{Policy: "adaptive", Net: 0.81, Gross: 0.83, Moves: 120}, {Policy: "activity", Net: 0.62, Gross: 0.66, Moves: 400}, {Policy: "none"},

@@ -115,7 +115,7 @@ func TestColours(t *testing.T) {
 func TestDashboard(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	socket := filepath.Join(t.TempDir(), "s.sock")
-	s, err := server.New(server.Options{Backend: h.back, History: h.past, WhatIf: asked{}, Socket: socket, Page: page.Handler("1.2.3")})
+	s, err := server.New(server.Options{Backend: h.back, History: h.past, WhatIf: h, Socket: socket, Page: page.Handler("1.2.3")})
 	if err != nil {
 		t.Fatal(err)
 	}
