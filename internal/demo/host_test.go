@@ -64,7 +64,8 @@ func impossible(v *model.View) (list []string) {
 	for i := range s.PFs {
 		pf := &s.PFs[i]
 		if down[pf.Name] = !pf.LinkUp; !pf.LinkUp && pf.VFs.Unusable != pf.VFs.Free {
-			list = append(list, fmt.Sprintf("%d of %d free VFs of %s can be had while it is down", pf.VFs.Free-pf.VFs.Unusable, pf.VFs.Free, pf.Name))
+			list = append(list, fmt.Sprintf("%d of %d free VFs are said to be usable while %s is down", pf.VFs.Free-pf.VFs.Unusable,
+				pf.VFs.Free, pf.Name))
 		}
 	}
 	for _, l := range answer.Bandwidth(v).Links {

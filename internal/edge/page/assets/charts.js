@@ -1,6 +1,7 @@
 // Charts of load over the last hour, by uPlot.
 
 import { h } from './dom.js';
+import { daemon } from './live.js';
 import { shortClock, clock, pps, shortPPS } from './format.js';
 
 const probe = h('i', { hidden: true });
@@ -32,6 +33,7 @@ export class Chart {
     this.label = label;
     new ResizeObserver(() => this.plot && this.plot.setSize(this.size())).observe(element);
     addEventListener('colours', () => this.plot?.redraw(false, false));
+    for (const e of ['lost', 'again']) addEventListener(e, () => this.plot?.setLegend({ idx: null }));
   }
 
   size() { return { width: Math.max(200, this.element.clientWidth), height: this.height }; }
@@ -53,7 +55,7 @@ export class Chart {
       ...this.size(), padding: [8, 20, 0, 0], cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } }, legend: { live: true },
       scales: { y: { range: (u, min, max) => [0, (max || 1) * 1.08] } },
       axes: axes(this.unit),
-      series: [{ label: 'Time', value: (u, v) => (v ? clock(v * 1e3) : 'now') }, ...series.map((x) => ({
+      series: [{ label: 'Time', value: (u, v) => (v ? clock(v * 1e3) : daemon.gone ? clock(last(u, 0) * 1e3) : 'now') }, ...series.map((x) => ({
         label: x.label, value: (u, v, i, at) => unit(at === null || at === undefined ? last(u, i) : v), width: 1.6, dash: x.dash, points: { show: false }, spanGaps: false,
         stroke: () => colour(x.colour), fill: x.fill ? () => colour(x.colour, x.fill) : undefined,
       }))],

@@ -80,7 +80,7 @@ class Memory {
 }
 
 const memory = new Memory();
-addEventListener('lost', () => memory.clear());
+addEventListener('again', () => memory.clear());
 
 let answered;
 

@@ -4,6 +4,15 @@ import { at } from './dom.js';
 
 const slowest = 20; // one update costs at most a twentieth of the time until the next
 const retry = 2000; // milliseconds until an answer that failed is asked for again
+const longest = 15e3; // milliseconds between two questions whether the daemon is back
+const patience = 30e3; // milliseconds until a question without an answer counts as unanswered
+const quiet = 5e3; // milliseconds without news after which the daemon is asked how it is
+
+// daemon is what is known of the daemon itself: whether it is gone, and when it last answered.
+export const daemon = { gone: false, seen: NaN, lost: () => {} };
+
+// Silence is that nobody answers, or only somebody in between.
+class Silence extends Error {}
 
 // Refusal is an error that the daemon answers with, and its remedy.
 class Refusal extends Error {
@@ -18,7 +27,14 @@ class Refusal extends Error {
 export const complaint = (err) => `${err.message}. ${err.remedy ?? ''}`;
 
 async function ask(path) {
-  const answer = await fetch(at(path), { cache: 'no-store' });
+  let answer;
+  try {
+    answer = await fetch(at(path), { cache: 'no-store', signal: AbortSignal.timeout(patience) });
+  } catch (err) {
+    throw new Silence(err.message);
+  }
+  if (answer.status === 502 || answer.status === 504) throw new Silence(`status ${answer.status}`);
+  daemon.seen = Date.now();
   if (answer.status === 304) return null;
   let body = {};
   try {
@@ -36,7 +52,7 @@ class Watch {
   }
 
   wanted() {
-    return !document.hidden && [...this.readers].some((r) => r.visible);
+    return !document.hidden && !daemon.gone && [...this.readers].some((r) => r.visible);
   }
 
   wake() {
@@ -59,7 +75,8 @@ class Watch {
       if (data !== null) this.data = data;
       for (const r of this.readers) if (r.visible || !r.drawn) this.draw(r);
     } catch (err) {
-      for (const r of this.readers) r.failed(err);
+      if (err instanceof Silence) daemon.lost();
+      else for (const r of this.readers) r.failed(err);
       this.stale = err.status !== 404;
       pause = retry;
     }
@@ -99,17 +116,29 @@ function news() {
   }
 }
 
-// follow keeps told of revisions, by events or else by waiting for them, and tells state whether the daemon answers.
+// follow keeps told of revisions, by events or else by waiting for them, and tells state whether the daemon answers. While it
+// does not, nothing is asked but whether it is back, less and less often.
 export function follow(state) {
   let revision;
   let source;
+  let timer = 0;
+  let pause = retry;
+  let heard = performance.now();
   const told = (r) => {
+    heard = performance.now();
+    daemon.seen = Date.now();
+    pause = retry;
+    if (daemon.gone) {
+      daemon.gone = false;
+      dispatchEvent(new Event('again')); // perhaps as another one
+    }
     state('live');
     if (r === revision) return;
     revision = r;
     news();
   };
   const listen = () => {
+    source?.close();
     source = new EventSource(at('/v1/events'));
     source.addEventListener('revision', (e) => told(e.data));
     source.onerror = () => {
@@ -120,27 +149,51 @@ export function follow(state) {
   };
   // poll waits for one revision, and is also what tells that the daemon is back.
   const poll = async () => {
+    clearTimeout(timer);
     if (document.hidden) return;
     try {
       const status = await ask(`/v1/status${revision === undefined ? '' : `?after=${revision}&wait=20s`}`);
       if (status) told(String(status.revision));
       if (!document.hidden && !source) listen();
     } catch {
-      revision = undefined;
-      dispatchEvent(new Event('lost')); // the daemon may come back as another one
-      state('lost');
-      setTimeout(poll, retry);
+      lose();
+      clearTimeout(timer);
+      timer = setTimeout(poll, pause);
+      pause = Math.min(2 * pause, longest);
     }
+  };
+  const lose = () => {
+    source?.close();
+    source = undefined;
+    revision = undefined;
+    if (daemon.gone) return;
+    daemon.gone = true;
+    state('lost');
+    dispatchEvent(new Event('lost'));
+  };
+  daemon.lost = () => {
+    if (daemon.gone) return;
+    lose();
+    timer = setTimeout(poll, pause);
   };
   document.addEventListener('visibilitychange', () => {
     if (document.hidden) {
       source?.close();
       source = undefined;
-      state('paused');
+      if (!daemon.gone) state('paused');
+    } else if (daemon.gone) {
+      pause = retry;
+      poll();
     } else {
       news();
       listen();
     }
   });
+  setInterval(() => { // a daemon that does not look at the host has no news
+    if (daemon.gone || document.hidden || performance.now() - heard < quiet) return;
+    const w = watches.get('/v1/status');
+    if (w) w.stale = true;
+    w?.wake();
+  }, quiet / 2);
   listen();
 }
