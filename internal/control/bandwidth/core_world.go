@@ -203,6 +203,7 @@ func (c *Core) followVM(now time.Time, w *World, vm *model.VM, asked []Asked, pr
 		if n == nil {
 			n = &nic{id: id, age: c.born}
 			n.allow, n.seen = Unlimited, now
+			n.vf = in.VF // no move, if it was there before it was seen
 			c.born++
 			c.byID[id] = n
 			c.nics = append(c.nics, n)
