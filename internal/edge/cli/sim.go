@@ -296,7 +296,7 @@ func canWrite(c *cobra.Command, flag, path string) error {
 }
 
 // toFile writes a report to a file and removes it if writing fails.
-func toFile(name string, r *scenario.Result, write func(io.Writer, *scenario.Result) error) error {
+func toFile[T any](name string, r T, write func(io.Writer, T) error) error {
 	if name == "" {
 		return nil
 	}

@@ -1,5 +1,113 @@
-// Package published has figures from the papers that this software implements, stated once for the tests that compare with them.
 package published
+
+import "fmt"
+
+// VNRAF is what Ye et al. report.
+var VNRAF = Paper{
+	Name: "vnraf", System: "VNRAF",
+	About: "classifies VMs by CPU and network load; the network-bound ones get VFs, in tiers of bandwidth (Ye et al.)",
+	Figures: []Figure{
+		{
+			Name: "table-2", Title: "degrees of 15 VMs with network, CPU and mixed loads", Source: "section 5.2, table 2",
+			X: "VM", Y: "net_degree", Bars: []string{
+				"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15",
+			},
+			Points: vnrafTable2(),
+		},
+		{
+			Name: "table-3", Title: "who holds 4 VFs as the loads of 8 VMs change", Source: "section 5.2, table 3",
+			Points: vnrafTable3(),
+		},
+		{
+			Name: "figure-7a", Title: "delay of web servers' answers, 100 requests/s to each of 1 to 48 VMs", Source: "section 5.3, figure 7a",
+			X: "VMs", Y: "less delay with VFs, %",
+			Assumes: "Virtio is a queue that all VMs share. The paper does not state the number of VFs: 4, as in its table 3.",
+			Points: []Point{
+				{
+					Name: "least gain from 32 VMs on", Series: "less delay", At: float64(VNRAFFigure7.ManyVMs),
+					Paper: AtLeast(100 * VNRAFFigure7.ManyLess), Unit: "%", Within: 1, Status: Fitted,
+					Why: "the capacity of virtio and what each VM on it takes were fitted to these two and to figure 7b",
+				},
+				{
+					Name: "gain with 48 VMs", Series: "less delay", At: float64(VNRAFFigure7.FullVMs), Paper: Is(100 * VNRAFFigure7.FullLess),
+					Unit: "%", Within: 1, Status: Fitted,
+				},
+				{Name: "least gain with any number", Paper: AtLeast(0), Unit: "%"},
+			},
+		},
+		{
+			Name: "figure-7b", Title: "delay of web servers' answers, 100 to 1,000 requests/s to each of 32 VMs", Source: "section 5.3, figure 7b",
+			X: "requests/s", Y: "less delay with VFs, %", Assumes: "As figure 7a, with the same numbers.",
+			Points: []Point{
+				{
+					Name: "least gain above 100 requests/s", Series: "less delay", At: 200, Unit: "%", Within: 1,
+					Paper: Between(100*VNRAFFigure7.RateLeast, 100*VNRAFFigure7.RateMost), Status: Fitted, Why: "as figure 7a: the same capacities",
+				},
+				{
+					Name: "most gain", Series: "less delay", At: 1000, Unit: "%", Within: 1,
+					Paper: Between(100*VNRAFFigure7.RateLeast, 100*VNRAFFigure7.RateMost), Status: Fitted,
+				},
+			},
+		},
+		{
+			Name: "figure-7c", Title: "throughput of 1 to 63 VMs that send all they can", Source: "section 5.4, figure 7c",
+			X: "VMs", Y: "Mbit/s of all VMs",
+			Assumes: "The link carries what is published with VFs; virtio less with each VM, in a straight line.",
+			Points: []Point{
+				{
+					Name: "63 VMs without VFs", Series: "without VFs", At: float64(VNRAFFigure7.SendVMs), Paper: Is(VNRAFFigure7.Before),
+					Unit: "Mbit/s", Within: 18, Status: Fitted, Why: "the capacities of link and virtio were fitted to these two",
+				},
+				{
+					Name: "63 VMs with VFs", Series: "with VFs", At: float64(VNRAFFigure7.SendVMs), Paper: Is(VNRAFFigure7.After),
+					Unit: "Mbit/s", Within: 18, Status: Fitted,
+				},
+				{Name: "least with VFs, any number", Paper: AtLeast(VNRAFFigure7.After), Unit: "Mbit/s", Within: 18},
+			},
+		},
+		{
+			Name: "figure-7d", Title: "1 to 48 VMs copy 1 GB each, 7 in 10 of them compute", Source: "section 5.5, figure 7d",
+			X: "VMs", Y: "s for a copy",
+			Assumes: "A copy is bounded by its own work on a VF, and by what virtio carries for all.",
+			Points: []Point{
+				{
+					Name: "48 VMs without VFs", Series: "without VFs", At: float64(VNRAFFigure7.CopyVMs), Paper: Is(VNRAFFigure7.Slow),
+					Unit: "s", Within: 3, Status: Fitted, Why: "the capacities of virtio and of a VM on a VF were fitted to these two",
+				},
+				{
+					Name: "48 VMs with VFs", Series: "with VFs", At: float64(VNRAFFigure7.CopyVMs), Paper: Is(VNRAFFigure7.Fast),
+					Unit: "s", Within: 2.2, Status: Fitted,
+				},
+				{Name: "least gain, any number", Paper: AtLeast(0), Unit: "%"},
+			},
+		},
+	},
+}
+
+func vnrafTable2() (points []Point) {
+	const fitted = "packet rates and CPU use were fitted, VM by VM; that the degrees are computed alike is what is shown"
+	for i, vm := range VNRAFTable2 {
+		points = append(points,
+			Point{
+				Name: fmt.Sprintf("VM%d io_degree", i+1), Paper: Is(vm.IO), Within: 0.5, Status: Fitted, Why: fitted,
+			},
+			Point{
+				Name: fmt.Sprintf("VM%d net_degree", i+1), Series: "net_degree", At: float64(i), Paper: Is(vm.Net), Within: 0.02 * vm.Net,
+				Status: Fitted, Why: fitted,
+			})
+	}
+	return points
+}
+
+func vnrafTable3() (points []Point) {
+	for i, row := range VNRAFTable3 {
+		points = append(points, Point{
+			Name: fmt.Sprintf("holders from %d min on", 10*i), Paper: Words(row.Holders), Status: Fitted,
+			Why: "the threshold of io_degree, which the paper leaves to the environment: see the sweep",
+		})
+	}
+	return points
+}
 
 // VNRAFTable2 is table 2 of Ye et al. (VNRAF): the degrees of VM1 to VM15: five network VMs, five that compute and five that do both.
 // net_degree counts bytes.

@@ -58,12 +58,17 @@ func axes(r *scenario.Result, title string) (*plot.Plot, float64) {
 	unit, name := timeUnit(r.Duration)
 	p.X.Label.Text, p.Y.Label.Text = name, title
 	p.X.Min, p.X.Max = 0, float64(r.Duration)/float64(unit)
+	plain(p)
+	return p, float64(unit)
+}
+
+// plain gives a plot the style that all share.
+func plain(p *plot.Plot) {
 	for _, s := range []*draw.TextStyle{&p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
 		s.Font.Variant, s.Font.Size = "Sans", 9
 	}
 	p.X.Padding, p.Y.Padding = 0, 0
 	p.X.Color, p.Y.Color = color.Gray{150}, color.Gray{150}
-	return p, float64(unit)
 }
 
 func timeUnit(d time.Duration) (time.Duration, string) {

@@ -26,7 +26,7 @@ var floors = map[string][]string{
 	"host":     {"base", "model", "channel", "control", "/api/v1"},
 	"inside":   {"base", "channel"},
 	"edge":     {"base", "model", "channel", "config", "control", "host/migrate", "research", "/api/v1"},
-	"research": {"base", "model", "config", "control"},
+	"research": {"base", "model", "config", "control", "/scenarios"},
 	"daemon":   {"base", "model", "channel", "config", "control", "host", "edge", "/api/v1"},
 	"demo":     {"base", "model", "config", "control", "edge", "research", "/api/v1"},
 	"tests":    {},
@@ -38,6 +38,7 @@ var floors = map[string][]string{
 	"/cmd/sluice-guest": {"base", "inside"},
 	"/lab":              {"base", "model", "control", "host", "edge/answer", "edge/client", "tests", "/api/v1", "/packaging/guest"},
 	"/packaging":        {},
+	"/scenarios":        {},
 }
 
 // apart lists packages that must not import each other although their directory would allow it.

@@ -39,6 +39,7 @@ var notRun = map[string]string{
 	"prepare":          "needs libvirt; package prepare has its texts",
 	"record":           "writes for hours",
 	"sim":              "takes minutes; package scenario runs what is in scenarios/",
+	"reproduce":        "takes a while; package reproduce runs every experiment",
 	"doctor --offline": "starts sluiced on this machine",
 	"fsck --offline":   "starts sluiced on this machine",
 	"plan --offline":   "starts sluiced on this machine",

@@ -1,0 +1,245 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"sluice/internal/research/published"
+	"sluice/internal/research/reproduce"
+)
+
+// Reproduced prints published figures beside ours for people, and, if there is more than one paper, a table of all.
+func Reproduced(w io.Writer, list []*reproduce.Outcome) error {
+	p := &writer{w: w}
+	for i, x := range list {
+		if i == 0 || list[i-1].Paper != x.Paper {
+			p.printf("%s: %s\n\n", x.Paper.System, x.Paper.About)
+		}
+		figure(p, x)
+		p.printf("\n")
+	}
+	totals(p, list)
+	return p.err
+}
+
+// figure prints one figure.
+func figure(p *writer, x *reproduce.Outcome) {
+	p.printf("%s: %s (%s): %s\n", x.Figure.Name, x.Figure.Title, x.Figure.Source, x.Status())
+	if x.Figure.Assumes != "" {
+		p.printf("%s\n", wrapped("  ", x.Figure.Assumes))
+	}
+	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	for i := range x.Rows {
+		r := &x.Rows[i]
+		if i == 0 {
+			_, _ = fmt.Fprintln(t, "  POINT\tPUBLISHED\tOURS\tUNIT\tVERDICT")
+		}
+		_, _ = fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", r.Point.Name, r.Point.Paper, ours(r), r.Point.Unit, r.Verdict)
+	}
+	_ = t.Flush()
+	for _, s := range remarks(x) {
+		p.printf("%s\n", wrapped("  ", s))
+	}
+	for i := range x.Sweeps {
+		swept(p, &x.Sweeps[i])
+	}
+}
+
+// ours returns our value of a point.
+func ours(r *reproduce.Row) string {
+	if r.Ours.Words != "" || r.Point.Paper.Words != "" {
+		return r.Ours.Words
+	}
+	return published.Digits(r.Ours.Number, 4)
+}
+
+// remarks returns why points are fitted or contradicted, or why the figure is not run, each reason once.
+func remarks(x *reproduce.Outcome) (out []string) {
+	if x.Figure.Outside != "" {
+		s := "Out of scope: " + x.Figure.Outside + "."
+		if x.Figure.Measure != "" {
+			s += " Measured by: " + x.Figure.Measure
+		}
+		return []string{s}
+	}
+	seen := map[string]bool{}
+	for i := range x.Rows {
+		r := &x.Rows[i]
+		if s := fmt.Sprintf("%s: %s.", r.Verdict, r.Why); r.Why != "" && !seen[s] {
+			seen[s] = true
+			out = append(out, strings.ToUpper(s[:1])+s[1:])
+		}
+	}
+	return out
+}
+
+// swept prints one sweep.
+func swept(p *writer, s *reproduce.Swept) {
+	p.printf("%s\n", wrapped("  ", fmt.Sprintf("Left open: %s (ours: %s). That %s holds %s.", s.Open, s.Ours, s.Conclusion, s.Range())))
+	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	value := strings.TrimSpace("VALUE " + s.Unit)
+	_, _ = fmt.Fprintf(t, "    %s\t%s\tHOLDS\n", value, s.Measures)
+	for i, v := range s.Values {
+		holds := map[bool]string{true: "yes", false: "no"}[s.Holds[i]]
+		_, _ = fmt.Fprintf(t, "    %s\t%s\t%s\n", published.Number(v), published.Digits(s.Measured[i], 4), holds)
+	}
+}
+
+// Count counts a paper's figures by what became of them.
+type Count struct {
+	System       string `json:"system"`
+	Experiments  int    `json:"experiments"` // all of the following, and what failed
+	Derived      int    `json:"derived"`
+	Fitted       int    `json:"fitted"`
+	Contradicted int    `json:"contradicted"`
+	OutOfScope   int    `json:"out_of_scope"`
+}
+
+// Counts counts figures by paper; a total follows if there is more than one.
+func Counts(list []*reproduce.Outcome) []Count {
+	var out []Count
+	all := Count{System: "all"}
+	for i, x := range list {
+		if i == 0 || list[i-1].Paper != x.Paper {
+			out = append(out, Count{System: x.Paper.System})
+		}
+		for _, c := range []*Count{&out[len(out)-1], &all} {
+			c.Experiments++
+			switch published.Status(x.Status()) {
+			case published.Derived:
+				c.Derived++
+			case published.Fitted:
+				c.Fitted++
+			case published.Contradicted:
+				c.Contradicted++
+			case published.OutOfScope:
+				c.OutOfScope++
+			}
+		}
+	}
+	if len(out) > 1 {
+		out = append(out, all)
+	}
+	return out
+}
+
+func totals(p *writer, list []*reproduce.Outcome) {
+	t := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "PAPER\tEXPERIMENTS\tDERIVED\tFITTED\tCONTRADICTED\tOUT OF SCOPE")
+	for _, c := range Counts(list) {
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\n", c.System, c.Experiments, c.Derived, c.Fitted, c.Contradicted, c.OutOfScope)
+	}
+	_ = t.Flush()
+	p.printf("%s\n", wrapped("", reproducedLegend))
+	if n := reproduce.Unexpected(list); n > 0 {
+		p.printf("%d points are not as they are said to be.\n", n)
+	}
+}
+
+const reproducedLegend = "An experiment counts as the worst of its points. Derived: what is published follows from the model. " +
+	"Fitted: it comes out because something was fitted to it. Contradicted: it does not come out. Out of scope: it needs the authors' " +
+	"applications or hardware, or the lab."
+
+// wrapped breaks a text into indented lines of at most 100 characters.
+func wrapped(indent, text string) string {
+	var b strings.Builder
+	line := indent
+	for _, word := range strings.Fields(text) {
+		if len(line)+len(word) >= 100 {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			line = indent
+		}
+		line += word + " "
+	}
+	return b.String() + strings.TrimRight(line, " ")
+}
+
+// The types of the JSON output.
+type (
+	reproducedJSON struct {
+		Figures []figureJSON `json:"figures"`
+		Papers  []Count      `json:"papers"`
+	}
+	figureJSON struct {
+		Paper   string            `json:"paper"`
+		Figure  string            `json:"figure"`
+		Title   string            `json:"title"`
+		Source  string            `json:"source"`
+		Verdict reproduce.Verdict `json:"verdict"`
+		Assumes string            `json:"assumes,omitempty"`
+		Outside string            `json:"out_of_scope,omitempty"`
+		Measure string            `json:"measured_by,omitempty"`
+		Points  []pointJSON       `json:"points"`
+		Curves  []reproduce.Curve `json:"curves,omitempty"`
+		Sweeps  []sweepJSON       `json:"sweeps,omitempty"`
+	}
+	pointJSON struct {
+		Name    string            `json:"name"`
+		Least   *float64          `json:"published_least,omitempty"` // least and most are equal for one number, and absent without a bound
+		Most    *float64          `json:"published_most,omitempty"`
+		Words   string            `json:"published,omitempty"`
+		Ours    any               `json:"ours"`
+		Unit    string            `json:"unit,omitempty"`
+		Within  float64           `json:"tolerance,omitempty"`
+		Verdict reproduce.Verdict `json:"verdict"`
+		Why     string            `json:"why,omitempty"`
+	}
+	sweepJSON struct {
+		Open       string    `json:"open"`
+		Ours       string    `json:"ours"`
+		Conclusion string    `json:"conclusion"`
+		Range      string    `json:"holds"`
+		Measures   string    `json:"measures"`
+		Values     []float64 `json:"values"`
+		Measured   []float64 `json:"measured"`
+		Holds      []bool    `json:"holds_at"`
+	}
+)
+
+// ReproducedJSON writes all that the table shows for programs.
+func ReproducedJSON(w io.Writer, list []*reproduce.Outcome) error {
+	out := reproducedJSON{Papers: Counts(list), Figures: []figureJSON{}}
+	for _, x := range list {
+		f := figureJSON{
+			Paper: x.Paper.Name, Figure: x.Figure.Name, Title: x.Figure.Title, Source: x.Figure.Source, Verdict: x.Status(),
+			Assumes: x.Figure.Assumes, Outside: x.Figure.Outside, Measure: x.Figure.Measure, Points: []pointJSON{}, Curves: x.Curves,
+		}
+		for i := range x.Rows {
+			f.Points = append(f.Points, pointOf(&x.Rows[i]))
+		}
+		for _, s := range x.Sweeps {
+			f.Sweeps = append(f.Sweeps, sweepJSON{
+				Open: s.Open, Ours: s.Ours, Conclusion: s.Conclusion, Range: s.Range(), Measures: s.Measures, Values: s.Values,
+				Measured: s.Measured, Holds: s.Holds,
+			})
+		}
+		out.Figures = append(out.Figures, f)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
+func pointOf(r *reproduce.Row) pointJSON {
+	p := pointJSON{Name: r.Point.Name, Words: r.Point.Paper.Words, Unit: r.Point.Unit, Within: r.Point.Within, Verdict: r.Verdict, Why: r.Why}
+	if p.Words != "" {
+		p.Ours = r.Ours.Words
+		return p
+	}
+	bound := func(x float64) *float64 {
+		if math.IsInf(x, 0) {
+			return nil
+		}
+		return &x
+	}
+	p.Least, p.Most = bound(r.Point.Paper.Low), bound(r.Point.Paper.High)
+	if r.Ours.Words == "" {
+		p.Ours = r.Ours.Number
+	}
+	return p
+}

@@ -1,0 +1,247 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"image/color"
+	"io"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"sluice/internal/research/published"
+	"sluice/internal/research/reproduce"
+)
+
+//go:embed reproduce.html
+var reproducedText string
+
+var reproducedPage = template.Must(template.New("reproduce").Funcs(template.FuncMap{
+	"ours": ours, "remarks": remarks, "number": published.Number,
+	"first": func(list []drawnFigure, i int) bool { return i == 0 || list[i-1].Paper != list[i].Paper },
+}).Parse(reproducedText))
+
+// drawnFigure is a figure with its plots.
+type drawnFigure struct {
+	*reproduce.Outcome
+	Plot template.HTML
+}
+
+// ReproducedHTML writes a self-contained page with the papers' plots redrawn beside ours.
+func ReproducedHTML(w io.Writer, list []*reproduce.Outcome) error {
+	d := struct {
+		Figures []drawnFigure
+		Counts  []Count
+		Legend  string
+	}{Counts: Counts(list), Legend: reproducedLegend}
+	for _, x := range list {
+		f := drawnFigure{Outcome: x}
+		if x.Figure.Y != "" {
+			var err error
+			if f.Plot, err = beside(x); err != nil {
+				return fmt.Errorf("%s, %s: %w", x.Paper.Name, x.Figure.Name, err)
+			}
+		}
+		d.Figures = append(d.Figures, f)
+	}
+	return reproducedPage.Execute(w, &d)
+}
+
+// statement is a published point of a series.
+type statement struct{ at, low, high float64 }
+
+// line is what is drawn of a series: ours, and what is published.
+type line struct {
+	name      string
+	ours      reproduce.Curve
+	published []statement
+}
+
+// linesOf gathers the series of a figure in their order.
+func linesOf(x *reproduce.Outcome) (out []line) {
+	find := func(name string) *line {
+		i := slices.IndexFunc(out, func(l line) bool { return l.name == name })
+		if i < 0 {
+			out, i = append(out, line{name: name}), len(out)
+		}
+		return &out[i]
+	}
+	for _, c := range x.Curves {
+		find(c.Series).ours = c
+	}
+	for i := range x.Rows {
+		r := &x.Rows[i]
+		if r.Point.Series == "" {
+			continue
+		}
+		l := find(r.Point.Series)
+		l.published = append(l.published, statement{r.Point.At, r.Point.Paper.Low, r.Point.Paper.High})
+		if !slices.ContainsFunc(x.Curves, func(c reproduce.Curve) bool { return c.Series == l.name }) {
+			l.ours.X, l.ours.Y = append(l.ours.X, r.Point.At), append(l.ours.Y, r.Ours.Number)
+		}
+	}
+	return out
+}
+
+// beside draws what is published on the left and ours on the right, on the same axes.
+func beside(x *reproduce.Outcome) (template.HTML, error) {
+	lines := linesOf(x)
+	left, right := panelOf(x, "published"), panelOf(x, "ours")
+	if !slices.ContainsFunc(lines, func(l line) bool { return len(l.published) > 0 }) {
+		left.Title.Text = "published: no numbers in the text"
+	}
+	frame(x.Figure, lines, left, right)
+	for i, l := range lines {
+		if err := drawOurs(x.Figure, right, &l, i, len(lines)); err != nil {
+			return "", err
+		}
+		if err := drawPublished(x.Figure, left, &l, i, len(lines)); err != nil {
+			return "", err
+		}
+	}
+	c := vgsvg.New(width, 260)
+	row := [][]*plot.Plot{{left, right}}
+	for _, cells := range plot.Align(row, draw.Tiles{Rows: 1, Cols: 2, PadX: 24, PadRight: 12, PadTop: 4}, draw.New(c)) {
+		for i, cell := range cells {
+			row[0][i].Draw(cell)
+		}
+	}
+	return element(c)
+}
+
+func panelOf(x *reproduce.Outcome, title string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x.Figure.X, x.Figure.Y
+	plain(p)
+	p.Title.TextStyle.Font.Variant, p.Title.TextStyle.Font.Size = "Sans", 10
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
+	if len(x.Figure.Bars) > 0 {
+		p.NominalX(x.Figure.Bars...)
+	} else {
+		p.X.Tick.Marker = siTicks{}
+	}
+	p.Y.Tick.Marker = siTicks{}
+	return p
+}
+
+// frame gives both plots the same axes, with room for the legend on top.
+func frame(f *published.Figure, lines []line, plots ...*plot.Plot) {
+	low, high, top := math.Inf(1), math.Inf(-1), 0.0
+	see := func(x, y float64) {
+		low, high = min(low, x), max(high, x)
+		if !math.IsInf(y, 0) {
+			top = max(top, y)
+		}
+	}
+	for _, l := range lines {
+		for i := range l.ours.X {
+			see(l.ours.X[i], l.ours.Y[i])
+		}
+		for _, s := range l.published {
+			see(s.at, s.low)
+			see(s.at, s.high)
+		}
+	}
+	if len(f.Bars) > 0 {
+		low, high = -0.6, float64(len(f.Bars))-0.4
+	} else {
+		pad := 0.04 * (high - low)
+		low, high = low-pad, high+pad
+	}
+	for _, p := range plots {
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, 0, (1.15+0.08*float64(len(lines)-1))*max(top, 1e-9)
+	}
+}
+
+// offset returns where the bar of a series is, beside those of the other series, and its width.
+func offset(i, n int) (at, wide float64) {
+	wide = 0.8 / float64(n)
+	return (float64(i) - float64(n-1)/2) * wide, wide
+}
+
+// block is a bar, or the range of one.
+func block(x, low, high, wide float64, c color.Color) (*plotter.Polygon, error) {
+	left, right := x-wide/2, x+wide/2
+	b, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: left, Y: high}})
+	if err != nil {
+		return nil, err
+	}
+	b.Color, b.Width = c, 0
+	return b, nil
+}
+
+func drawOurs(f *published.Figure, p *plot.Plot, l *line, i, n int) error {
+	if len(f.Bars) == 0 {
+		return curve(p, l.name, l.ours.X, l.ours.Y, i)
+	}
+	for k := range l.ours.X {
+		at, wide := offset(i, n)
+		b, err := block(l.ours.X[k]+at, 0, l.ours.Y[k], 0.9*wide, colour(i))
+		if err != nil {
+			return err
+		}
+		p.Add(b)
+		if k == 0 {
+			p.Legend.Add(l.name, b)
+		}
+	}
+	return nil
+}
+
+// curve draws a line with a mark at each point.
+func curve(p *plot.Plot, name string, x, y []float64, i int) error {
+	pts := make(plotter.XYs, len(x))
+	for k := range x {
+		pts[k] = plotter.XY{X: x[k], Y: y[k]}
+	}
+	if len(pts) == 0 {
+		return nil
+	}
+	l, marks, err := plotter.NewLinePoints(pts)
+	if err != nil {
+		return err
+	}
+	l.Color, l.Width = colour(i), 1.3
+	marks.Color, marks.Radius, marks.Shape = colour(i), 2.4, draw.CircleGlyph{}
+	p.Add(l, marks)
+	p.Legend.Add(name, l, marks)
+	return nil
+}
+
+func drawPublished(f *published.Figure, p *plot.Plot, l *line, i, n int) error {
+	var x, y []float64
+	for k, s := range l.published {
+		low, high := s.low, s.high
+		if low == high && len(f.Bars) == 0 {
+			x, y = append(x, s.at), append(y, low)
+			continue
+		}
+		at, wide := s.at, 0.012*(p.X.Max-p.X.Min)
+		if len(f.Bars) > 0 {
+			var shift float64
+			shift, wide = offset(i, n)
+			at, wide = at+shift, 0.9*wide
+		}
+		if low == high {
+			low = 0
+		}
+		b, err := block(at, max(low, 0), min(high, p.Y.Max), wide, colour(i))
+		if err != nil {
+			return err
+		}
+		p.Add(b)
+		if k == 0 {
+			p.Legend.Add(l.name, b)
+		}
+	}
+	if len(x) == 0 {
+		return nil
+	}
+	return curve(p, l.name, x, y, i)
+}

@@ -1,0 +1,336 @@
+// Package reproduce runs the experiments of the five papers that this software implements, and compares what comes out with what is
+// published (package published). Printing is package report's.
+//
+// # How to add an experiment
+//
+// There is one file per paper, in both packages. In published, add a Figure with its Points to the paper's list. Here, add an Experiment
+// of the same name to the paper's list, which registry names: Run returns a Measured with a value for every point, by the point's name,
+// and may add curves to draw. If the paper leaves something open that the conclusion may hang on, add a Sweep. TestExperiments then holds
+// the run to every point: a derived or fitted point must come out within its tolerance, a contradicted one must not. A figure without an
+// Experiment must say why (Figure.Outside).
+package reproduce
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice/internal/config"
+	"sluice/internal/research/published"
+	"sluice/internal/research/scenario"
+	"sluice/scenarios"
+)
+
+// registry lists the experiments of each paper, by the paper's name.
+var registry = map[string][]Experiment{
+	"flexvf": flexvf,
+	"vnraf":  vnraf,
+	"daqs":   daqs,
+	"dba-vm": dbavm,
+}
+
+// Experiment runs what stands behind a figure.
+type Experiment struct {
+	Figure string // its name in package published
+	Run    func(context.Context) (*Measured, error)
+	Sweeps []Sweep
+}
+
+// Measured is what came out of a run.
+type Measured struct {
+	Values map[string]Value // by the name of the point
+	Curves []Curve          // to draw; series that are missing here are drawn from Values
+}
+
+// Value is a number or words, as the published statement is.
+type Value struct {
+	Number float64
+	Words  string
+}
+
+// Curve is a series of a plot.
+type Curve struct {
+	Series string    `json:"series"`
+	X      []float64 `json:"x"`
+	Y      []float64 `json:"y"`
+}
+
+// Sweep tries other values of what a paper leaves open.
+type Sweep struct {
+	Open       string // what the paper leaves open
+	Unit       string // of Values
+	Ours       string // what our experiment uses
+	Values     []float64
+	Conclusion string // of the paper, which may or may not hold
+	Measures   string // what Try returns, with its unit
+	// Try runs the experiment with a value, and returns what it measures and whether the conclusion holds.
+	Try func(ctx context.Context, value float64) (measured float64, holds bool, err error)
+}
+
+// Verdict is what the comparison with a published point gave: a Status, or one of the two that fail.
+type Verdict string
+
+// The verdicts that fail.
+const (
+	Differs Verdict = "DIFFERS" // it should come out, but does not
+	Agrees  Verdict = "AGREES"  // it comes out, although it is said to be contradicted
+)
+
+// Row is a point beside our value.
+type Row struct {
+	Point   *published.Point
+	Ours    Value
+	Verdict Verdict
+	Why     string
+}
+
+// Outcome is a figure with what came out.
+type Outcome struct {
+	Paper  *published.Paper
+	Figure *published.Figure
+	Rows   []Row
+	Curves []Curve
+	Sweeps []Swept
+}
+
+// Swept is the result of a Sweep.
+type Swept struct {
+	*Sweep
+	Measured []float64
+	Holds    []bool
+}
+
+// Options say what is run.
+type Options struct {
+	Paper, Figure string // names; unset: all
+	Sweep         bool
+	Progress      func(done float64, what string) // may be nil
+}
+
+// Run runs the experiments that the options select.
+func Run(ctx context.Context, o Options) ([]*Outcome, error) {
+	var out []*Outcome
+	for _, p := range published.Papers() {
+		if o.Paper != "" && o.Paper != p.Name {
+			continue
+		}
+		for i := range p.Figures {
+			if f := &p.Figures[i]; o.Figure == "" || o.Figure == f.Name {
+				out = append(out, &Outcome{Paper: p, Figure: f})
+			}
+		}
+	}
+	for i, x := range out {
+		if o.Progress != nil {
+			o.Progress(float64(i)/float64(len(out)), x.Paper.Name+" "+x.Figure.Name)
+		}
+		if err := x.run(ctx, o.Sweep); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", x.Paper.Name, x.Figure.Name, err)
+		}
+	}
+	return out, nil
+}
+
+// experiment returns the experiment behind the figure, nil if there is none.
+func (x *Outcome) experiment() *Experiment {
+	list := registry[x.Paper.Name]
+	i := slices.IndexFunc(list, func(e Experiment) bool { return e.Figure == x.Figure.Name })
+	if i < 0 {
+		return nil
+	}
+	return &list[i]
+}
+
+func (x *Outcome) run(ctx context.Context, sweep bool) error {
+	e := x.experiment()
+	if e == nil {
+		x.unmeasured()
+		return nil
+	}
+	m, err := e.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := x.compare(m); err != nil {
+		return err
+	}
+	for i := range e.Sweeps {
+		if !sweep {
+			break
+		}
+		s, err := e.Sweeps[i].run(ctx)
+		if err != nil {
+			return err
+		}
+		x.Sweeps = append(x.Sweeps, s)
+	}
+	return nil
+}
+
+// unmeasured lists the points of a figure that is not run.
+func (x *Outcome) unmeasured() {
+	for i := range x.Figure.Points {
+		x.Rows = append(x.Rows, Row{Point: &x.Figure.Points[i], Ours: Value{Words: "-"}, Verdict: Verdict(published.OutOfScope)})
+	}
+}
+
+// compare puts our values beside the published ones.
+func (x *Outcome) compare(m *Measured) error {
+	why := ""
+	for i := range x.Figure.Points {
+		p := &x.Figure.Points[i]
+		v, ok := m.Values[p.Name]
+		if !ok {
+			return fmt.Errorf("the run gives no value for %q", p.Name)
+		}
+		status := published.Derived
+		if p.Status != "" {
+			status = p.Status
+		}
+		switch {
+		case p.Why != "":
+			why = p.Why
+		case status == published.Derived:
+			why = ""
+		}
+		x.Rows = append(x.Rows, Row{Point: p, Ours: v, Verdict: judge(p, v, status), Why: why})
+	}
+	if len(m.Values) != len(x.Figure.Points) {
+		return fmt.Errorf("the run gives %d values for %d points", len(m.Values), len(x.Figure.Points))
+	}
+	x.Curves = m.Curves
+	return nil
+}
+
+// judge compares a value with a point.
+func judge(p *published.Point, v Value, status published.Status) Verdict {
+	comesOut := p.Paper.Words == v.Words
+	if p.Paper.Words == "" {
+		comesOut = p.Paper.Off(v.Number) <= p.Within
+	}
+	switch {
+	case comesOut && status == published.Contradicted:
+		return Agrees
+	case !comesOut && status != published.Contradicted:
+		return Differs
+	}
+	return Verdict(status)
+}
+
+// Status returns the worst status of the figure's points.
+func (x *Outcome) Status() Verdict {
+	worst := Verdict(published.OutOfScope)
+	for _, v := range []Verdict{
+		Verdict(published.Derived), Verdict(published.Fitted), Verdict(published.Contradicted), Differs, Agrees,
+	} {
+		if slices.ContainsFunc(x.Rows, func(r Row) bool { return r.Verdict == v }) {
+			worst = v
+		}
+	}
+	return worst
+}
+
+// Unexpected counts points that are not as they are said to be.
+func Unexpected(list []*Outcome) (n int) {
+	for _, x := range list {
+		for _, r := range x.Rows {
+			if r.Verdict == Differs || r.Verdict == Agrees {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (s *Sweep) run(ctx context.Context) (Swept, error) {
+	out := Swept{Sweep: s}
+	for _, v := range s.Values {
+		m, holds, err := s.Try(ctx, v)
+		if err != nil {
+			return out, fmt.Errorf("%s %s: %w", s.Open, published.Number(v), err)
+		}
+		out.Measured = append(out.Measured, m)
+		out.Holds = append(out.Holds, holds)
+	}
+	return out, nil
+}
+
+// play runs a scenario that comes with Sluice, as changed by change, which may be nil.
+func play(ctx context.Context, file string, change func(*scenario.Scenario)) (*scenario.Result, error) {
+	data, err := scenarios.Files.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	s, err := scenario.Parse(config.Document{Name: file, Data: data})
+	if err != nil {
+		return nil, err
+	}
+	if change != nil {
+		change(s)
+	}
+	return s.Run(ctx, scenario.RunOptions{NoOptimum: true})
+}
+
+// policy returns the outcome of a policy, by its label.
+func policy(r *scenario.Result, label string) (*scenario.Outcome, error) {
+	for i := range r.Policies {
+		if r.Policies[i].Label == label {
+			return &r.Policies[i], nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no policy %q", r.File, label)
+}
+
+// allocator returns the outcome of an allocator, by its label.
+func allocator(r *scenario.Result, label string) (*scenario.Kept, error) {
+	for i := range r.Guaranteed.Allocators {
+		if r.Guaranteed.Allocators[i].Label == label {
+			return &r.Guaranteed.Allocators[i], nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no allocator %q", r.File, label)
+}
+
+// numbers makes a Measured of numbers.
+func numbers(list map[string]float64) *Measured {
+	m := &Measured{Values: map[string]Value{}}
+	for name, x := range list {
+		m.Values[name] = Value{Number: x}
+	}
+	return m
+}
+
+// Range says for which values the conclusion holds.
+func (s *Swept) Range() string { return Ranges(s.Values, s.Holds) }
+
+// Ranges says for which of the values, in rising order, a conclusion holds.
+func Ranges(values []float64, holds []bool) string {
+	var out []string
+	for i := 0; i < len(values); i++ {
+		if !holds[i] {
+			continue
+		}
+		from := i
+		for i+1 < len(values) && holds[i+1] {
+			i++
+		}
+		low, high := published.Number(values[from]), published.Number(values[i])
+		switch first, last := from == 0, i == len(values)-1; {
+		case first && last:
+			return "everywhere"
+		case first:
+			out = append(out, "up to "+high)
+		case last:
+			out = append(out, "from "+low+" on")
+		case from == i:
+			out = append(out, "at "+low)
+		default:
+			out = append(out, "from "+low+" to "+high)
+		}
+	}
+	if len(out) == 0 {
+		return "nowhere"
+	}
+	return strings.Join(out, ", ")
+}
