@@ -61,6 +61,8 @@ type Result struct {
 	Text     string   `json:"text"`              // one sentence
 	Details  []string `json:"details,omitempty"` // its consequences
 	Revision uint64   `json:"revision"`          // of the last published state before the change
+	// Obstacle is what prevents a pin or release that was accepted from having its effect now; absent: nothing known.
+	Obstacle string `json:"obstacle,omitempty"`
 }
 
 // Override is what a user requested at run time: GET /v1/overrides. It takes precedence over sluice.yaml, survives a

@@ -84,6 +84,24 @@ func (c *Core) Forgive(vm model.VMID) {
 	maps.DeleteFunc(c.fails, func(id model.NICID, _ failure) bool { return id.VM == vm })
 }
 
+// Foresee returns why a VM will hold a VF or not by the present rules, as far as that follows from them and from what stands in the
+// way, not from the policy's memory; zero: that is not known. It changes nothing.
+func (c *Core) Foresee(now time.Time, vm model.VMID) model.Reason {
+	if c.snap == nil {
+		return model.Reason{}
+	}
+	d, err := placement.New(c.rules)
+	if err != nil {
+		return model.Reason{} // SetRules would have refused them
+	}
+	for _, r := range d.Decide(now, c.snap, c.hints(now)).Reasons {
+		if r.VM == vm {
+			return r
+		}
+	}
+	return model.Reason{}
+}
+
 // Tick takes a new Snapshot, which the Core owns from then on, and returns Steps to start.
 func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	if c.record.started.IsZero() {

@@ -28,9 +28,11 @@ func (b *Backend) Do(ctx context.Context, c server.Command) (api.Result, error) 
 		return b.observing(api.Result{Text: "at the next tick Sluice repairs what it may repair"}, movedNothing), err
 	case api.VerbPin, api.VerbRelease, api.VerbDrain:
 		o := b.override(c)
-		return b.observing(api.Result{Text: announce(&o)}, movedNothing), b.change(ctx, c, func(list []model.Override) ([]model.Override, error) {
-			return append(without(list, c), o), nil
-		})
+		err := b.change(ctx, c, func(list []model.Override) ([]model.Override, error) { return append(without(list, c), o), nil })
+		if err != nil {
+			return api.Result{}, err
+		}
+		return b.observing(b.announce(ctx, &o), movedNothing), nil
 	case api.VerbUnpin, api.VerbUndrain:
 		return b.takeBack(ctx, c)
 	case api.VerbSetSLA:
@@ -53,14 +55,39 @@ func (b *Backend) override(c server.Command) model.Override {
 	return o
 }
 
-func announce(o *model.Override) string {
-	switch o.Kind {
-	case model.OverridePin:
-		return o.VMName + " is pinned: it keeps a VF until " + ending(o, "`sluice unpin`")
-	case model.OverrideRelease:
-		return o.VMName + " gives its VF up and gets none until " + ending(o, "`sluice unpin`")
+// announce says what follows from an override that is in force, and what prevents it.
+func (b *Backend) announce(ctx context.Context, o *model.Override) api.Result {
+	if o.Kind == model.OverrideDrain {
+		return api.Result{Text: "all VFs are being taken back, and none is assigned until " + ending(o, "`sluice drain --undo`")}
 	}
-	return "all VFs are being taken back, and none is assigned until " + ending(o, "`sluice drain --undo`")
+	var r model.Reason
+	if err := b.call(ctx, func(now time.Time) { r = b.core.Foresee(now, o.VM) }); err != nil {
+		r = model.Reason{}
+	}
+	v, _ := b.View()
+	vm := v.Snapshot.FindVM(o.VM)
+	return promise(o, r, vm != nil && vm.Held() != nil)
+}
+
+// promise says what follows from a pin or release, given what is decided about the VM and whether it has a VF.
+func promise(o *model.Override, r model.Reason, has bool) api.Result {
+	end := ending(o, "`sluice unpin`")
+	known := r.Code != "" && r.Code != model.CodeMoving
+	switch pin := o.Kind == model.OverridePin; {
+	case pin && r.Code == model.CodeNotRunning:
+		return api.Result{Text: o.VMName + " is pinned until " + end + ": it gets a VF once it runs"}
+	case pin && known && !r.Hold:
+		return api.Result{Text: o.VMName + " is pinned until " + end + ", but it cannot get a VF: " + r.Because(), Obstacle: r.Because()}
+	case pin && has:
+		return api.Result{Text: o.VMName + " is pinned: it keeps its VF until " + end}
+	case pin:
+		return api.Result{Text: o.VMName + " is pinned: it gets a VF, and keeps it until " + end}
+	case known && r.Hold:
+		return api.Result{Text: o.VMName + " is released until " + end + ", but it keeps its VF: " + r.Because(), Obstacle: r.Because()}
+	case has:
+		return api.Result{Text: o.VMName + " gives its VF up and gets none until " + end}
+	}
+	return api.Result{Text: o.VMName + " gets no VF until " + end}
 }
 
 // takeBack withdraws an override.

@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
+	"sluice/internal/edge/client"
 	"sluice/internal/model"
 )
 
@@ -84,52 +87,128 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, errors.New("want a time such as 17:30, 2026-03-01 17:30 or 2026-03-01T17:30:00+01:00")
 }
 
-// vmCommand sets up what commands on one VM have in common.
-func (a *app) vmCommand(verb api.Verb, c *cobra.Command) *cobra.Command {
-	c.Args, c.ValidArgsFunction = oneVM, a.completeVM
+// vmsCommandFor sets up what commands on VMs have in common.
+func (a *app) vmsCommandFor(verb api.Verb, c *cobra.Command) *cobra.Command {
+	c.Args, c.ValidArgsFunction = someVMs, a.completeVMs
 	o := outputFlag(c)
-	f := &overrideFlags{}
+	f, all, wait := &overrideFlags{}, new(bool), new(time.Duration)
+	done, left := " has a VF", a.stillWithout
+	switch verb {
+	case api.VerbUnpin:
+		c.ValidArgsFunction = a.completeOverridden(false)
+		all = c.Flags().Bool("all", false, "all VMs that are pinned or released")
+	case api.VerbRelease:
+		wait = c.Flags().Duration("wait", 0, "wait up to this `time` until the VMs no longer hold a VF")
+		done, left = " holds no VF", a.stillHeld
+	default:
+		wait = c.Flags().Duration("wait", 0, "wait up to this `time` until the VMs have their VFs")
+	}
 	if verb.Overrides() {
 		f = newOverrideFlags(c)
-	} else {
-		c.ValidArgsFunction = a.completeOverridden(false)
 	}
-	wait := new(time.Duration)
-	if verb == api.VerbRelease {
-		wait = c.Flags().Duration("wait", 0, "wait up to this `time` until the VM no longer holds a VF from Sluice")
-	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		r := api.Request{VM: args[0]}
+	c.RunE = func(c *cobra.Command, vms []string) error {
+		var r api.Request
 		if err := f.fill(c, &r, time.Now()); err != nil {
 			return err
 		}
-		if err := a.do(c.Context(), o, verb, r); err != nil || *wait == 0 {
-			return err
+		if *all {
+			var err error
+			if vms, err = a.overridden(c.Context()); err != nil {
+				return err
+			}
+			if len(vms) == 0 && !o.json {
+				fmt.Fprintln(a.std.Out, "No VM is pinned or released.")
+			}
 		}
-		return a.waitUntil(c.Context(), o, *wait, printable(r.VM)+" holds no VF from Sluice", func(ctx context.Context) (string, error) {
-			return a.stillHeld(ctx, r.VM)
+		unmet := a.doEach(c.Context(), o, verb, r, vms)
+		if *wait == 0 || unmet != nil && !errors.Is(unmet, errObstacle) {
+			return unmet
+		}
+		var texts []string
+		for _, vm := range vms {
+			texts = append(texts, printable(vm)+done)
+		}
+		err := a.waitUntil(c.Context(), o, *wait, strings.Join(texts, "\n"), func(ctx context.Context) (string, error) {
+			for _, vm := range vms {
+				if text, err := left(ctx, vm); err != nil || text != "" {
+					return text, err
+				}
+			}
+			return "", nil
 		})
+		if err != nil && unmet != nil {
+			printError(a.std.Err, err)
+			return unmet
+		}
+		return err
 	}
 	return c
 }
 
+// doEach requests a change of each VM and prints the results, as a list if there are several. It goes on after an error that concerns
+// one VM.
+func (a *app) doEach(ctx context.Context, o *output, verb api.Verb, r api.Request, vms []string) error {
+	var failed, unmet error
+	list := []api.Result{}
+	for _, vm := range vms {
+		r.VM = vm
+		res, err := a.client().Do(ctx, verb, r)
+		switch {
+		case err != nil && (len(vms) == 1 || errors.Is(err, client.ErrUnreachable) || ctx.Err() != nil):
+			return err
+		case err != nil:
+			printError(a.std.Err, err)
+			failed = errPrinted
+			continue
+		case res.Obstacle != "":
+			unmet = errObstacle
+		}
+		if list = append(list, res); !o.json {
+			if err := show(a.std.Out, o, res, printResult); err != nil {
+				return err
+			}
+		}
+	}
+	var err error
+	switch {
+	case o.json && len(vms) == 1:
+		err = show(a.std.Out, o, list[0], nil)
+	case o.json:
+		err = show(a.std.Out, o, list, nil)
+	}
+	return cmp.Or(err, failed, unmet)
+}
+
+// overridden lists the VMs that are pinned or released at run time.
+func (a *app) overridden(ctx context.Context) (vms []string, _ error) {
+	list, err := a.client().Overrides(ctx)
+	for i := range list {
+		if k := list[i].Kind; k == api.VerbPin || k == api.VerbRelease {
+			vms = append(vms, cmp.Or(list[i].ID, list[i].Name))
+		}
+	}
+	return vms, err
+}
+
 func (a *app) pinCommand() *cobra.Command {
-	return a.vmCommand(api.VerbPin, &cobra.Command{
-		Use: "pin VM", Short: "always give a VM a VF (role operate)",
-		Long: `Gives the VM a VF whatever the policy decides, until sluice unpin or sluice release, or
+	return a.vmsCommandFor(api.VerbPin, &cobra.Command{
+		Use: "pin VM...", Short: "always give VMs a VF (role operate)",
+		Long: `Gives each VM a VF whatever the policy decides, until sluice unpin or sluice release, or
 until the end given by --for or --until. A pin overrides sluice.yaml and survives a
-restart of the daemon. A VM that cannot have a VF stays on virtio nevertheless; sluice
-explain says why. sluice overrides lists who pinned which VM, and why.`,
-		Example: "sluice pin db-1 --for 2h --reason 'month-end run'\nsluice explain db-1",
+restart of the daemon. A VM that cannot have a VF now stays on virtio nevertheless: the
+answer says why, the exit code is 5, and it gets one once nothing is in the way. sluice
+overrides lists who pinned which VM, and why.`,
+		Example: "sluice pin db-1 --for 2h --reason 'month-end run'\nsluice pin db-1 db-2 --wait 1m",
 	})
 }
 
 func (a *app) releaseCommand() *cobra.Command {
-	return a.vmCommand(api.VerbRelease, &cobra.Command{
-		Use: "release VM", Short: "take a VM's VF away and give it none (role operate)",
-		Long: `Moves the VM back to virtio without interrupting its traffic. It gets no VF until sluice
+	return a.vmsCommandFor(api.VerbRelease, &cobra.Command{
+		Use: "release VM...", Short: "take VMs' VFs away and give them none (role operate)",
+		Long: `Moves each VM back to virtio without interrupting its traffic. It gets no VF until sluice
 unpin or sluice pin, or until the end given by --for or --until. A release overrides
-sluice.yaml and survives a restart of the daemon.`,
+sluice.yaml and survives a restart of the daemon. A VM that must keep its VF, as one that
+somebody else attached, keeps it: the answer says why, and the exit code is 5.`,
 		Example: `sluice release db-1 --for 10m --wait 1m && virsh managedsave db-1
 sluice release batch-7 --until 06:00
 sluice unpin batch-7        # the policy decides again`,
@@ -137,10 +216,10 @@ sluice unpin batch-7        # the policy decides again`,
 }
 
 func (a *app) unpinCommand() *cobra.Command {
-	return a.vmCommand(api.VerbUnpin, &cobra.Command{
-		Use: "unpin VM", Short: "let the policy decide again, after pin or release (role operate)",
-		Long:    `Removes the override that sluice pin or sluice release set for this VM.`,
-		Example: "sluice unpin db-1",
+	return a.vmsCommandFor(api.VerbUnpin, &cobra.Command{
+		Use: "unpin VM...", Short: "let the policy decide again, after pin or release (role operate)",
+		Long:    `Removes the overrides that sluice pin or sluice release set for these VMs.`,
+		Example: "sluice unpin db-1\nsluice unpin --all",
 	})
 }
 
@@ -200,7 +279,7 @@ func (a *app) notDrained(ctx context.Context) (string, error) {
 	return model.Plural(s.VFs.Held, "VF") + " still held; `sluice plan` shows the moves under way, `sluice vms` the holders", nil
 }
 
-// stillHeld says what a VM still holds through Sluice, "" if nothing.
+// stillHeld says which VF a VM still holds, "" if none.
 func (a *app) stillHeld(ctx context.Context, vm string) (string, error) {
 	e, err := a.client().Explain(ctx, vm)
 	if err != nil {
@@ -212,7 +291,7 @@ func (a *app) stillHeld(ctx context.Context, vm string) (string, error) {
 	}
 	why := fmt.Sprintf("; `sluice explain %s` says why", printable(vm))
 	for i := range vfs {
-		if v := &vfs[i]; v.Owner == string(model.OwnerSluice) && v.HolderID == e.VM.ID {
+		if v := &vfs[i]; v.HolderID == e.VM.ID {
 			return v.Name + " still held" + why, nil
 		}
 	}
@@ -220,6 +299,15 @@ func (a *app) stillHeld(ctx context.Context, vm string) (string, error) {
 		return e.VM.UnderWay + " still under way" + why, nil
 	}
 	return "", nil
+}
+
+// stillWithout says why a VM has no VF yet, "" if it has one.
+func (a *app) stillWithout(ctx context.Context, vm string) (string, error) {
+	e, err := a.client().Explain(ctx, vm)
+	if err != nil || e.VM.VF != "" && e.VM.UnderWay == "" {
+		return "", err
+	}
+	return printable(e.Sentence), nil
 }
 
 // waitUntil calls left at every change until nothing is left, and then prints done.

@@ -82,12 +82,22 @@ func (a *app) completeVM(c *cobra.Command, args []string, _ string) ([]string, c
 	})
 }
 
-// completeOverridden completes the names of the VMs that are pinned or released or, if sla is set, have an SLA that was set
-// at run time.
+// completeVMs completes the names of the VMs that are not given yet.
+func (a *app) completeVMs(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return complete(a, c, (*client.Client).VMs, func(vm *api.VM) []string {
+		if slices.Contains(args, vm.Name) {
+			return nil
+		}
+		return []string{cobra.CompletionWithDesc(vm.Name, pathOf(*vm))}
+	})
+}
+
+// completeOverridden completes the names of the VMs that are pinned or released and not given yet or, if sla is set, the name of a
+// VM that has an SLA that was set at run time.
 func (a *app) completeOverridden(sla bool) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return complete(a, c, (*client.Client).Overrides, func(o *api.Override) []string {
-			if len(args) > 0 || o.Name == "" || (o.Kind == api.VerbSetSLA) != sla {
+			if sla && len(args) > 0 || slices.Contains(args, o.Name) || o.Name == "" || (o.Kind == api.VerbSetSLA) != sla {
 				return nil
 			}
 			return []string{cobra.CompletionWithDesc(o.Name, string(o.Kind))}

@@ -16,6 +16,7 @@ const (
 	ExitUsage       = 2 // the command line is wrong
 	ExitFindings    = 3 // doctor or fsck found something
 	ExitUnreachable = 4 // no daemon answers
+	ExitObstacle    = 5 // a pin or release is accepted, but cannot have its effect now
 )
 
 // usageError is an error in the command line.
@@ -33,6 +34,9 @@ func (e *usageError) Unwrap() error { return e.err }
 // errFindings ends a command that printed its findings.
 var errFindings = errors.New("findings")
 
+// errObstacle ends a command that printed what prevents what it asked for.
+var errObstacle = errors.New("accepted, but without effect now")
+
 // errPrinted ends a command that has already printed its error.
 var errPrinted = errors.New("errors printed")
 
@@ -48,6 +52,8 @@ func exitCode(err error) int {
 		return ExitFindings
 	case errors.Is(err, client.ErrUnreachable):
 		return ExitUnreachable
+	case errors.Is(err, errObstacle):
+		return ExitObstacle
 	}
 	return ExitError
 }
@@ -55,7 +61,7 @@ func exitCode(err error) int {
 // printError prints an error, unless the command has already printed it.
 func printError(w io.Writer, err error) {
 	switch {
-	case err == nil, errors.Is(err, errFindings), errors.Is(err, errPrinted):
+	case err == nil, errors.Is(err, errFindings), errors.Is(err, errObstacle), errors.Is(err, errPrinted):
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(w, "sluice: interrupted")
 	default:

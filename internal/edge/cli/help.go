@@ -15,6 +15,7 @@ const about = `Exit codes:
     2  the command line is wrong
     3  doctor or fsck found something
     4  no daemon answers, or it refuses this user
+    5  pin or release: accepted, but something prevents the effect; the message says what
 
 Files:
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -145,6 +146,18 @@ func oneVM(c *cobra.Command, args []string) error {
 		return usage(c, fmt.Errorf("%s needs the name or UUID of a VM", called(c)))
 	case len(args) > 1:
 		return usage(c, fmt.Errorf("%s takes one VM at a time, but got %d", called(c), len(args)))
+	}
+	return nil
+}
+
+// someVMs requires at least one VM, or --all.
+func someVMs(c *cobra.Command, args []string) error {
+	all := c.Flags().Lookup("all")
+	switch given := all != nil && all.Changed; {
+	case given && len(args) > 0:
+		return usage(c, errors.New("--all and the names of VMs exclude each other; leave one out"))
+	case !given && (len(args) == 0 || slices.Contains(args, "")):
+		return usage(c, fmt.Errorf("%s needs the name or UUID of a VM", called(c)))
 	}
 	return nil
 }

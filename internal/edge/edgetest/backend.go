@@ -90,5 +90,8 @@ func (b *Backend) Do(ctx context.Context, c server.Command) (api.Result, error) 
 	if b.fail != nil {
 		return api.Result{}, b.fail
 	}
+	if r := answer.NewIndex(b.view).Reason(c.VM); r.Code == model.CodeVeto && c.Verb == api.VerbPin {
+		return api.Result{Text: c.VMName + " is pinned, but it cannot get a VF: " + r.Because(), Obstacle: r.Because()}, nil
+	}
 	return api.Result{Text: "accepted: " + string(c.Verb) + " " + c.VMName, Details: []string{"the next decision takes it up"}}, nil
 }
