@@ -16,7 +16,7 @@ VULN    := $(TOOLS)/govulncheck
 FUZZ    ?= 3s
 # What computes for long in one goroutine, or waits for a browser: `long` and `faults` run it in full, without the race detector, under which it takes ten times as long.
 NORACE  := ./internal/control/bandwidth ./internal/control/placement ./internal/edge/page/browsertest ./internal/research/fluid ./internal/research/oracle \
-	./internal/research/scenario ./internal/research/sim ./internal/research/trace ./internal/research/workload ./lab/bench
+	./internal/research/reproduce ./internal/research/scenario ./internal/research/sim ./internal/research/trace ./internal/research/workload ./lab/bench
 LDFLAGS := -s -w -X main.linked=$(VERSION)
 
 .PHONY: help demo build man test check lab lint unit race long faults fuzz lab-test measure deps tools package sbom vuln clean FORCE

@@ -136,7 +136,7 @@ var must = map[string][]string{
 		"-rw-r--r-- /usr/share/doc/sluice/sbom.cdx.json", "-rw-r--r-- /usr/share/doc/sluice/docs/config.md",
 		"-rw-r--r-- /usr/share/doc/sluice/ARCHITECTURE.md",
 		"-rw-r--r-- /usr/share/doc/sluice/docs/examples/multus/pod.yaml", // linked from other pages
-		"-rw-r--r-- /usr/share/doc/sluice/scenarios/three-guarantees.yaml",
+		"-rw-r--r-- /usr/share/doc/sluice/scenarios/three-guarantees.yaml", "-rw-r--r-- /usr/share/doc/sluice/docs/papers/daqs.yaml",
 		"-rw-r--r-- /usr/share/doc/sluice/docs/runbook.md", // where the alerts say that it is
 		"-rw-r--r-- /usr/share/sluice/prometheus/sluice.rules.yaml", "-rw-r--r-- /usr/share/sluice/grafana/sluice.json",
 	},

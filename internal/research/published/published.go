@@ -60,7 +60,8 @@ type Point struct {
 	Within float64 // our value may be so far, in Unit, from the published one
 
 	Status Status // unset: Derived
-	Why    string // what was fitted to it, or why it does not come out; unset: as for the point before
+	// Why is what was fitted to it, why it does not come out, or how we read the paper; unset: as for the point before it, if not Derived.
+	Why string
 }
 
 // Statement is what a paper says: a number, a range, or words.

@@ -69,7 +69,14 @@ func remarks(x *reproduce.Outcome) (out []string) {
 	seen := map[string]bool{}
 	for i := range x.Rows {
 		r := &x.Rows[i]
-		if s := fmt.Sprintf("%s: %s.", r.Verdict, r.Why); r.Why != "" && !seen[s] {
+		if r.Why == "" {
+			continue
+		}
+		s := r.Why + "."
+		if r.Verdict != reproduce.Verdict(published.Derived) {
+			s = string(r.Verdict) + ": " + s
+		}
+		if !seen[s] {
 			seen[s] = true
 			out = append(out, strings.ToUpper(s[:1])+s[1:])
 		}

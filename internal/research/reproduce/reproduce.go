@@ -318,7 +318,7 @@ func Ranges(values []float64, holds []bool) string {
 		low, high := published.Number(values[from]), published.Number(values[i])
 		switch first, last := from == 0, i == len(values)-1; {
 		case first && last:
-			return "everywhere"
+			return "for all values tried"
 		case first:
 			out = append(out, "up to "+high)
 		case last:
@@ -330,7 +330,7 @@ func Ranges(values []float64, holds []bool) string {
 		}
 	}
 	if len(out) == 0 {
-		return "nowhere"
+		return "for none"
 	}
 	return strings.Join(out, ", ")
 }

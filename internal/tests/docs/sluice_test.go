@@ -26,6 +26,7 @@ import (
 	"sluice/internal/demo"
 	"sluice/internal/edge/cli"
 	"sluice/internal/model"
+	"sluice/internal/research/published"
 	"sluice/internal/tests/testkit"
 )
 
@@ -244,4 +245,19 @@ func get(ctx context.Context, socket, path string) (string, error) {
 		err = errors.New(res.Status + " " + string(body))
 	}
 	return string(body), err
+}
+
+// The example of each paper is valid, without a warning.
+func TestPapersConfigs(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "docs/papers/*.yaml"))
+	if err != nil || len(files) != len(published.Papers()) {
+		t.Fatalf("%d files for %d papers, %v", len(files), len(published.Papers()), err)
+	}
+	for _, f := range files {
+		var out, errs bytes.Buffer
+		code := cli.Main(t.Context(), []string{"config", "check", f}, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, deps())
+		if text := out.String() + errs.String(); code != cli.ExitOK || !strings.HasPrefix(text, "ok: ") {
+			t.Errorf("%s: exit %d:\n%s", f, code, text)
+		}
+	}
 }
