@@ -129,9 +129,9 @@ func (g *goal) known(o *outcome) float64 {
 // with a guarantee may waste that, whatever else they do.
 var goals = []goal{
 	// In 97 % of the windows; or in as many as are satisfied among honest senders, less 3 %: at the longest period a wake costs a window.
-	{"satisfied", misses{8, 77, 97, 97}, func(o *outcome) float64 { return min(97, o.honest.satisfied-3) - o.satisfied }},
+	{"satisfied", misses{6, 77, 97, 97}, func(o *outcome) float64 { return min(97, o.honest.satisfied-3) - o.satisfied }},
 	// 90 % of what is used with honest senders; or under attack: what senders leave that go up and down in every period is lost.
-	{"used", misses{52, 46, 56, 30}, func(o *outcome) float64 {
+	{"used", misses{26, 0, 20, 36}, func(o *outcome) float64 {
 		wasted := o.theirs() * gbit / (o.Carries * speed)
 		return 90*(1-wasted) - 100*o.used/min(o.honest.used, o.informed.used)
 	}},
