@@ -8,7 +8,8 @@ type MoveReport struct {
 	VM      string    `json:"domain,omitempty"`
 	ID      string    `json:"uuid,omitempty"`
 	VF      string    `json:"vf"`
-	Why     string    `json:"why"`
+	Why     string    `json:"why"`             // the decision as things are: why the VM should have a VF or not
+	Cause   *Cause    `json:"cause,omitempty"` // what made it change
 	Steps   []string  `json:"steps,omitempty"`
 	Step    int       `json:"step,omitempty"` // index of the step under way
 	Try     int       `json:"try,omitempty"`
@@ -19,6 +20,17 @@ type MoveReport struct {
 	Error   string    `json:"error,omitempty"`
 	// StepTimes are the steps that began, in order of start.
 	StepTimes []StepTime `json:"step_times,omitempty"`
+}
+
+// Cause is what brought a move or an Event about.
+type Cause struct {
+	// Kind is policy, link-down, link-up, switch, drain, pin, release, reload, restart, sla, guest, failure, finding or outsider.
+	Kind    string `json:"kind"`
+	Text    string `json:"text"` // half a sentence
+	PF      string `json:"pf,omitempty"`
+	By      string `json:"by,omitempty"` // who asked for it
+	Other   string `json:"other,omitempty"`
+	OtherID string `json:"other_uuid,omitempty"` // the VM to which it gives way
 }
 
 // Plan is what `sluice plan` shows: GET /v1/plan.

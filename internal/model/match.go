@@ -50,7 +50,7 @@ func (n *NIC) Named(pattern string) bool {
 }
 
 // For merges the rules that match a VM: for each field the first rule that sets it counts, then the VM's class. Pin and Forbid
-// count as one field, which includes ByHand. The weight is always positive, Match is empty.
+// count as one field, which includes ByHand and By. The weight is always positive, Match is empty.
 func (r *Rules) For(id VMID, name string) VMRule {
 	var out VMRule
 	for i := range r.VMs {
@@ -72,6 +72,9 @@ func (r *Rules) For(id VMID, name string) VMRule {
 func (r *VMRule) fill(later *VMRule) {
 	if !r.Pin && !r.Forbid {
 		r.Pin, r.Forbid, r.ByHand = later.Pin, later.Forbid, later.ByHand && (later.Pin || later.Forbid)
+		if r.ByHand {
+			r.By = later.By
+		}
 	}
 	r.Weight = cmp.Or(r.Weight, later.Weight)
 	r.Priority = cmp.Or(r.Priority, later.Priority)

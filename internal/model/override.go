@@ -45,5 +45,5 @@ func (o *Override) Rule() VMRule {
 		r.SLA.Source = "sluice sla set by " + o.By
 		return r
 	}
-	return VMRule{Match: match, Pin: o.Kind == OverridePin, Forbid: o.Kind == OverrideRelease, ByHand: true}
+	return VMRule{Match: match, Pin: o.Kind == OverridePin, Forbid: o.Kind == OverrideRelease, ByHand: true, By: o.By}
 }

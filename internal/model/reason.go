@@ -25,6 +25,7 @@ type Reason struct {
 	Other   VMID      `json:"other,omitempty"`        // runner-up (for a holder) or the holder to beat (for an outsider)
 	OtherNm string    `json:"other_name,omitempty"`
 	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s: the tier that the policy gives its VF, which becomes a Limit; 0: none
+	By      string    `json:"by,omitempty"`               // who asked for it, if a person did
 	Until   time.Time `json:"until,omitzero"`
 	Detail  string    `json:"detail,omitempty"` // details of a veto, backoff or unknown load, with the remedy
 }

@@ -12,6 +12,7 @@ type Rules struct {
 	VMs      []VMRule      `json:"vms"`      // first match wins, field by field
 	Classes  []Class       `json:"classes,omitempty"`
 	Drain    bool          `json:"drain"` // take all VFs back
+	DrainBy  string        `json:"drain_by,omitempty"`
 	Params   Params        `json:"params,omitzero"`
 	// KeepSLAs means that SLAs are enforced, so that no NIC is given a VF that would break one.
 	KeepSLAs    bool   `json:"keep_slas,omitempty"`
@@ -82,6 +83,7 @@ type VMRule struct {
 	SLA      SLA      `json:"sla,omitzero"`       // of the NICs of the VM, or of those that SLANIC matches
 	SLANIC   string   `json:"sla_nic,omitempty"`  // shell pattern on alias, MAC or network; "": each NIC
 	ByHand   bool     `json:"by_hand,omitempty"`  // set by `sluice pin`, `release` or `sla set`, not by the config
+	By       string   `json:"by,omitempty"`       // who set it, if ByHand
 
 	Sensitivity Sensitivity `json:"latency_sensitivity,omitempty"` // multiplies the score as Worth says; no effect on shares of bandwidth
 }
@@ -103,7 +105,8 @@ type View struct {
 	Totals    Totals        `json:"totals"`
 	Bandwidth *Bandwidth    `json:"bandwidth,omitempty"`
 	Started   time.Time     `json:"started"`
-	Tick      time.Duration `json:"tick"` // duration of the last decide and plan
+	Reloaded  time.Time     `json:"reloaded,omitzero"` // when other rules of the config were first decided by
+	Tick      time.Duration `json:"tick"`              // duration of the last decide and plan
 	Config    string        `json:"config"`
 	Errors    []string      `json:"errors,omitempty"` // why the last observation or reload failed; one error can have several lines
 }

@@ -180,6 +180,7 @@ type Move struct {
 	NIC    string   `json:"nic,omitempty"` // alias of the NIC that gets or loses the VF
 	VF     VFID     `json:"vf"`
 	Reason Reason   `json:"reason"`
+	Cause  Cause    `json:"cause,omitzero"`
 	Steps  []Step   `json:"steps"`
 	Undo   [][]Step `json:"-"` // restores a consistent state after a Step failed: see Flow
 	Gone   []Step   `json:"-"` // the same if the VM is gone

@@ -39,6 +39,7 @@ type Core struct {
 	idle    map[model.NICID]time.Time // since when a holder's guest has not used its VF
 	costs   ledger
 	filters ownFilters
+	causes  causes
 	record  record
 }
 
@@ -57,6 +58,7 @@ func NewCore(rules model.Rules, opts Options, journal executor.Journal, unfinish
 		fails:   map[model.NICID]failure{}, badVFs: map[model.VFID]time.Time{}, idle: map[model.NICID]time.Time{},
 		costs:   ledger{byVM: map[model.VMID]costs{}},
 		filters: ownFilters{added: map[model.Filter]time.Time{}},
+		causes:  causes{down: map[string]time.Time{}},
 	}, nil
 }
 
@@ -66,6 +68,7 @@ func (c *Core) SetRules(r model.Rules) error {
 	if err := c.decider.SetRules(r); err != nil {
 		return err
 	}
+	c.causes.reloaded = c.causes.reloaded || !sameConfig(c.rules, r)
 	c.rules = r
 	return nil
 }
@@ -118,7 +121,12 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 	c.watchIdle(now)
 	hints := c.hints(now)
 	c.target = c.decider.Decide(now, snap, hints)
-	c.waiting = plugsFirst(plan.Diff(snap, c.target, busy{c}, c.opts.Timeouts))
+	if c.causes.reloaded {
+		c.record.reloaded = now
+	}
+	moves := plan.Diff(snap, c.target, busy{c}, c.opts.Timeouts)
+	c.tellCauses(now, moves, c.waiting)
+	c.waiting = plugsFirst(moves)
 	c.expectPlugs()
 	c.findings = c.checker.Check(snap, busy{c}, c.opts.Timeouts)
 	if c.opts.Mode != model.ModeEnforce {

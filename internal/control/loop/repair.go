@@ -136,6 +136,7 @@ func repairOf(f *model.Finding) model.Move {
 	return model.Move{
 		Kind: model.MoveRepair, VM: s.Subject.VM, VMName: s.Subject.VMName, NIC: s.Subject.NIC, VF: s.VFID(), Steps: f.Repair,
 		Reason: model.Reason{VM: s.Subject.VM, Code: model.CodeRepair, Detail: f.Name()},
+		Cause:  model.Cause{Kind: model.CauseFinding, Detail: f.Code},
 	}
 }
 

@@ -14,12 +14,13 @@ const keepRecent = 100
 
 // record is the history that is shown to users.
 type record struct {
-	started time.Time // time of the first Tick
-	tick    time.Duration
-	totals  model.Totals
-	recent  []model.MoveStatus
-	ended   []model.MoveStatus // since the last call of Ended
-	failed  []time.Time        // when the moves of the last hour failed, oldest first
+	started  time.Time // time of the first Tick
+	reloaded time.Time // time of the first Tick with other rules of the config
+	tick     time.Duration
+	totals   model.Totals
+	recent   []model.MoveStatus
+	ended    []model.MoveStatus // since the last call of Ended
+	failed   []time.Time        // when the moves of the last hour failed, oldest first
 }
 
 // fail counts a move that failed.
@@ -75,7 +76,7 @@ func (c *Core) View() *model.View {
 		Snapshot: c.snap, Target: c.target, Rules: c.rules, Rounds: placement.Rounds(c.rules.Policy), Mode: c.opts.Mode,
 		Pending: c.pending(), Findings: c.findings,
 		Recent: append([]model.MoveStatus(nil), c.record.recent...), Totals: c.record.totals, Started: c.record.started,
-		Tick: c.record.tick,
+		Reloaded: c.record.reloaded, Tick: c.record.tick,
 	}
 	v.Totals.Retries, v.Active = c.exec.Retries(), c.active()
 	if c.snap != nil {

@@ -93,9 +93,9 @@ func (d *Decider) judge(snap *model.Snapshot, vm *model.VM, e *entry, hint *Hint
 	}
 	switch {
 	case d.rules.Drain:
-		why.Code = model.CodeDrain
+		why.Code, why.By = model.CodeDrain, d.rules.DrainBy
 	case e.rule.Forbid && e.rule.ByHand:
-		why.Code, why.Detail = model.CodeReleased, "`sluice unpin` gives it back to the policy"
+		why.Code, why.By, why.Detail = model.CodeReleased, e.rule.By, "`sluice unpin` gives it back to the policy"
 	case e.rule.Forbid:
 		why.Code = model.CodeForbidden
 	case !e.nic.Named(e.rule.NIC):

@@ -74,7 +74,7 @@ func (p *pool) sharePinned(snap *model.Snapshot, slots int, t *model.Target) int
 		case !e.rule.Pin:
 			r.Code, r.Detail, asked = model.CodeSLA, e.needs, "its SLA requires one ("+e.needs+")"
 		case e.rule.ByHand:
-			r.Detail = "by `sluice pin`"
+			r.Detail, r.By = "by `sluice pin`", e.rule.By
 		}
 		if r.Hold {
 			p.winners = append(p.winners, e)

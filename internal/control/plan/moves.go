@@ -218,11 +218,17 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 	case m.Kind == model.MoveRepair:
 		return model.Move{}, false // the next Target or Check shows what is still to be done
 	case nic != nil && nic.VF == m.VF && m.Kind == model.MovePlug:
-		return Plug(snap, vm, &model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, base.VF.MaxTxRate, &m.Reason, to)
+		again, ok := Plug(snap, vm, &model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, base.VF.MaxTxRate, &m.Reason, to)
+		again.Cause = restarted(&m)
+		return again, ok
 	case nic != nil && nic.VF == m.VF:
-		return Unplug(snap, vm, nic, &m.Reason, to), true
+		again := Unplug(snap, vm, nic, &m.Reason, to)
+		again.Cause = restarted(&m)
+		return again, true
 	}
-	out := model.Move{Kind: model.MoveRepair, VM: m.VM, VMName: m.VMName, NIC: m.NIC, VF: m.VF, Reason: m.Reason}
+	out := model.Move{
+		Kind: model.MoveRepair, VM: m.VM, VMName: m.VMName, NIC: m.NIC, VF: m.VF, Reason: m.Reason, Cause: restarted(&m),
+	}
 	if nic != nil {
 		base.Path.Tap, base.Path.Network = nic.Tap, nic.Network
 		out.Steps = steps(base, backOut, to)

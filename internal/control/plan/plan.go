@@ -64,7 +64,11 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 			}
 		}
 	}
-	return append(unplugs, plugs...)
+	moves := append(unplugs, plugs...)
+	for i := range moves {
+		moves[i].Cause = causeOf(snap, target, &moves[i])
+	}
+	return moves
 }
 
 // assignmentsOf cuts a VM's assignments off the front of all, which is sorted by VM.

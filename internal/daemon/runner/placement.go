@@ -204,8 +204,8 @@ func (r *Placement) report(res result) {
 // publish logs what has ended and publishes a new View.
 func (r *Placement) publish() {
 	for _, m := range r.Core.Ended() {
-		l := r.Log.With("vm", m.Move.VMName, "vf", m.Move.VF.String(), "move", string(m.Move.Kind), "reason", m.Move.Reason.String(), "took",
-			m.Ended.Sub(m.Started))
+		l := r.Log.With("vm", m.Move.VMName, "vf", m.Move.VF.String(), "move", string(m.Move.Kind), "cause", m.Move.Cause.String(),
+			"reason", m.Move.Reason.String(), "took", m.Ended.Sub(m.Started))
 		if m.Error != "" {
 			l.Warn("move failed", "error", m.Error)
 		} else {

@@ -76,7 +76,15 @@ func MoveOf(s *model.MoveStatus) api.MoveReport {
 	if m.Reason.Code != "" {
 		r.Why = m.Reason.String()
 	}
+	r.Cause = causeOf(&m.Cause)
 	return r
+}
+
+func causeOf(c *model.Cause) *api.Cause {
+	if c.Kind == "" {
+		return nil
+	}
+	return &api.Cause{Kind: string(c.Kind), Text: c.String(), PF: c.PF, By: c.By, Other: c.OtherNm, OtherID: string(c.Other)}
 }
 
 // StepTimes returns the step times of a move.

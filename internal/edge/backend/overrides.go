@@ -61,7 +61,7 @@ func over(list []model.Override, r model.Rules) model.Rules {
 	for i := range list {
 		switch o := &list[i]; {
 		case o.Kind == model.OverrideDrain:
-			r.Drain = true
+			r.Drain, r.DrainBy = true, o.By
 		case o.Places():
 			places = append(places, o.Rule())
 		case o.NIC != "":

@@ -23,7 +23,15 @@ func moveLine(m api.MoveReport) string {
 	if m.Error != "" {
 		return s + " failed: " + printable(m.Error)
 	}
-	return s + " in " + seconds(m.Took)
+	return s + " in " + seconds(m.Took) + causeText(m.Cause)
+}
+
+// causeText is a Cause after what it brought about, "" if there is none.
+func causeText(c *api.Cause) string {
+	if c == nil {
+		return ""
+	}
+	return ": " + printable(c.Text)
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -80,8 +88,9 @@ func planLine(m api.MoveReport) string {
 	if m.Undoing {
 		s += " (being undone)"
 	}
+	s += causeText(m.Cause)
 	if m.Why != "" {
-		s += ": " + m.Why
+		s += map[bool]string{true: "; ", false: ": "}[m.Cause != nil] + m.Why
 	}
 	return s
 }

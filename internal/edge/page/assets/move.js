@@ -48,6 +48,7 @@ export function showMove(record) {
   show(what(m),
     h('p', { class: 'lead' }, h('span', { class: `kind ${m.kind}` }, m.kind), ' ', h('span', { class: m.error ? 'bad' : '' }, outcome(m)), ` · started ${clock(moment(m.started))}`, m.uuid && [' · ', vmLink(m)]),
     m.error && h('p', { class: 'bad' }, `▲ ${m.error}`),
+    m.cause && [h('h3', null, 'Cause'), h('p', null, prose(m.cause.text, m.domain))],
     h('h3', null, 'Reason'), h('p', null, prose(record.sentence || m.why, m.domain)), record.reason && [figures(record.reason), glossary()],
     h('h3', null, 'Steps'), steps(record));
 }

@@ -16,6 +16,9 @@ const filters = {
   all: ['all', () => true],
 };
 
+// because is what a move was due to: what the policy decided in its own words, or what made it change.
+const because = (record) => (record.move.cause && record.move.cause.kind !== 'policy' ? record.move.cause.text : record.sentence || record.move.why);
+
 export function moveRow(record) {
   const m = record.move;
   return h('tr', null,
@@ -24,7 +27,7 @@ export function moveRow(record) {
     h('th', { scope: 'row' }, m.domain ? h('a', { href: vmPath(m.uuid), data: { key: `moved ${record.id}` } }, name(m.domain)) : '–'),
     h('td', null, m.vf || '–'),
     h('td', { class: m.error ? 'bad' : '' }, m.error ? '✕ ' : '', outcome(m)),
-    h('td', { class: 'why' }, m.error || record.sentence || m.why),
+    h('td', { class: 'why' }, m.error || because(record)),
     h('td', null, h('button', { type: 'button', class: 'small', 'aria-label': `Steps of the ${m.kind} of ${m.domain ?? m.vf} at ${clock(moment(m.started))}`, data: { key: `steps ${record.id}` }, onclick: () => showMove(record) }, 'Steps')));
 }
 

@@ -1,0 +1,92 @@
+package model
+
+import (
+	"cmp"
+	"strings"
+)
+
+// CauseKind is the stable name of what brought a move, an alarm or a change of state about.
+type CauseKind string
+
+// Values of CauseKind.
+const (
+	CausePolicy   CauseKind = "policy"    // the policy: another VM gains more, or a VF is free
+	CauseLinkDown CauseKind = "link-down" // the link of PF is down, or PF is gone
+	CauseLinkUp   CauseKind = "link-up"   // the link of PF is up again
+	CauseSwitch   CauseKind = "switch"    // PF is not connected to its switch as it must be
+	CauseDrain    CauseKind = "drain"
+	CausePin      CauseKind = "pin"
+	CauseRelease  CauseKind = "release"  // released by hand, or forbidden by a rule
+	CauseReload   CauseKind = "reload"   // other rules in sluice.yaml
+	CauseRestart  CauseKind = "restart"  // a move that was under way when the daemon ended
+	CauseSLA      CauseKind = "sla"      // a guarantee or limit that only one of the paths can keep
+	CauseGuest    CauseKind = "guest"    // the VM itself: its guest does not use the VF, it was shut down
+	CauseFailure  CauseKind = "failure"  // something failed
+	CauseFinding  CauseKind = "finding"  // something that fsck found wrong
+	CauseOutsider CauseKind = "outsider" // somebody else: not Sluice
+)
+
+// Cause is what brought something about. Only the fields that its kind needs are set. Two events with equal Causes have one cause.
+type Cause struct {
+	Kind    CauseKind `json:"kind"`
+	PF      string    `json:"pf,omitempty"`
+	By      string    `json:"by,omitempty"`    // who asked; "": sluice.yaml
+	Other   VMID      `json:"other,omitempty"` // the VM that gets the VF, or had it; that VM's move has the same cause
+	OtherNm string    `json:"other_name,omitempty"`
+	Detail  string    `json:"detail,omitempty"` // what failed, what was found
+}
+
+// String says it in half a sentence.
+func (c Cause) String() string {
+	var b strings.Builder
+	if c.Other != "" {
+		b.WriteString("gives way to " + cmp.Or(c.OtherNm, string(c.Other)))
+		if c.Kind == CausePolicy {
+			return b.String()
+		}
+		b.WriteString(": ")
+	}
+	b.WriteString(c.root())
+	return b.String()
+}
+
+// root is String without the VM that it gives way to.
+func (c *Cause) root() string {
+	switch c.Kind {
+	case CausePolicy:
+		return cmp.Or(c.Detail, "decided by the policy")
+	case CauseLinkDown:
+		return "link of " + c.PF + " down"
+	case CauseLinkUp:
+		return "link of " + c.PF + " up again"
+	case CauseSwitch:
+		return cmp.Or(c.Detail, c.PF+" is not connected to its switch")
+	case CauseDrain:
+		return "drained" + c.by()
+	case CausePin:
+		return "pinned" + c.by()
+	case CauseRelease:
+		return cmp.Or(c.Detail, "released") + c.by()
+	case CauseReload:
+		return cmp.Or(c.Detail, "sluice.yaml changed")
+	case CauseRestart:
+		return "left unfinished by a restart" + bracketed(c.Detail)
+	case CauseSLA:
+		return "SLA" + bracketed(c.Detail)
+	}
+	return cmp.Or(c.Detail, string(c.Kind))
+}
+
+func (c *Cause) by() string {
+	if c.By == "" {
+		return " by sluice.yaml"
+	}
+	return " by " + c.By
+}
+
+func bracketed(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
