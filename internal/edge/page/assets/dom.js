@@ -89,6 +89,12 @@ export const vmLink = (vm) => h('a', { href: vmPath(vm.uuid), data: { key: `vm $
 // names that somebody chose.
 const safe = /^(sudo )?(sluice|virsh|systemctl|journalctl|ip|modprobe|apt-get|apt|lspci|dmesg)( [\w./:=@%+,-]+)+$/;
 
+// lacking are commands that run only with more words than these, which texts name in general.
+const lacking = /^(sudo )?sluice( (sla set( [^- ]+)?|sla (clear|show)|vpf( \w+)?|pin|release|unpin|explain|prepare|qualify|sim|sla|config))?$/;
+
+// runs reports whether a command can be run as it stands.
+const runs = (words) => safe.test(words) && !lacking.test(words);
+
 // word names a VM in a command: by its UUID if a shell would not take the name as one word.
 export const word = (vm) => (/^[\w.][\w.-]*$/.test(vm.domain) ? vm.domain : vm.uuid);
 
@@ -113,7 +119,7 @@ export function command(words) {
 export function prose(value, about = '') {
   return value.split(/`([^`]+)`/).map((part, i) => {
     if (i % 2 === 0) return part;
-    return safe.test(part) && !about.includes(part) ? command(part) : h('code', null, part);
+    return runs(part) && !about.includes(part) ? command(part) : h('code', null, part);
   });
 }
 

@@ -82,11 +82,14 @@ export function glance() {
   const body = h('tbody');
   const table = h('table', { class: 'pfs' }, h('caption', { class: 'sr' }, 'Physical functions'),
     head(['PF', 'Link', 'VFs', 'Load of the link']), body);
-  const part = section('host', 'Host', null, tiles, table);
+  const none = h('p', { class: 'none', hidden: true }, 'No NIC of this host can have VFs.');
+  const part = section('host', 'Host', null, tiles, table, none);
   const seen = { status: null, links: new Map() };
   const pfs = () => seen.status && fill(body, seen.status.pfs.map((pf) => pfRow(pf, seen.links.get(pf.pf))));
   watch(part, '/v1/status', (s) => {
     seen.status = s;
+    table.hidden = !s.pfs.length;
+    none.hidden = !table.hidden;
     fill(tiles, vfTile(s.vfs), loadTile(s.load), vmTile(s.vms), guaranteeTile(s.bandwidth), moveTile(s.moves, s.mode === 'observe'), troubleTile(s));
     pfs();
   });

@@ -19,11 +19,13 @@ export function loads() {
   const packets = h('div', { class: 'chart' });
   const links = h('div', { class: 'chart' });
   const note = h('p', { class: 'none', role: 'status' });
-  const part = section('load', 'Load over the last hour', null, note, h('h3', null, 'Packets, by path'), packets, h('h3', null, 'Sent on each link'), links);
+  const charts = h('div', { hidden: true }, h('h3', null, 'Packets, by path'), packets, h('h3', null, 'Sent on each link'), links);
+  const part = section('load', 'Load over the last hour', null, note, charts);
   const byPath = new Chart(packets, 'Packets per second over the last hour, on VFs and on virtio', pps);
   const byLink = new Chart(links, 'Bits per second that each PF sent over the last hour', bits, { height: 150 });
   remember(part, (m) => {
     note.hidden = m.length > 1;
+    charts.hidden = m.length < 2;
     text(note, 'The first figures appear twenty seconds after the daemon starts.');
     if (m.length < 2) return;
     const vf = sum(m, 'vf_packets_per_second');

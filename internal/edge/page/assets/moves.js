@@ -45,15 +45,19 @@ export function moves() {
     const list = [...memory.moves.values()].filter((r) => filters[filter][1](r.move)).sort((a, b) => b.id - a.id);
     dropped.hidden = !memory.dropped;
     dropped.textContent = `${memory.dropped} older moves of this hour were discarded because there were too many.`;
+    table.hidden = !list.length;
+    none.hidden = list.length > 0;
     fill(body, pager.cut(list).map(moveRow));
   };
+  const table = moveTable(body);
+  const none = h('p', { class: 'none', hidden: true }, 'There were none.');
   const held = heldNote();
   const rows = hold(body, held, draw);
   const pager = new Pager(rowsAtOnce, 'moves', rows.now);
   const dropped = h('p', { class: 'hint', hidden: true });
   const tools = h('div', { class: 'tools' }, choice('Show',
     h('select', { onchange: (e) => { filter = e.target.value; pager.at = 0; rows.now(); } }, Object.entries(filters).map(([value, [words]]) => h('option', { value }, words)))));
-  const part = section('moves', 'Moves', 'Of the last hour, newest first.', tools, moveTable(body), held, pager.element, dropped, glossary());
+  const part = section('moves', 'Moves', 'Of the last hour, newest first.', tools, none, table, held, pager.element, dropped, glossary());
   remember(part, (m) => { memory = m; rows.news(); });
   return part;
 }

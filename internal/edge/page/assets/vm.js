@@ -79,6 +79,7 @@ export function vmPage(main, ref) {
   const load = section('load', 'Load over the last hour', null);
   const holds = h('p', { class: 'hint' });
   load.append(holds);
+  const none = load.appendChild(h('p', { class: 'none' }, 'Nothing has been recorded of it yet.'));
   const nics = section('paths', 'Paths', 'The load of each NIC, and who counted it.');
   const bandwidth = section('bandwidth', 'Bandwidth', null, slaLegend());
   const virtual = section('virtual-pfs', 'Virtual VFs', null);
@@ -105,8 +106,16 @@ export function vmPage(main, ref) {
     put(change, e.would_change, () => changes(e));
     put(nics, e.paths, () => scroller('Paths', h('table', { class: 'list stack' }, h('caption', { class: 'sr' }, 'Paths'), head(['NIC', 'Path', 'Receives', 'Sends', 'Proof', 'Waiting']), h('tbody', null, paths(e)))));
     put(bandwidth, [e.bandwidth, e.virtual_pfs, e.links], () => shares(e));
-  }, { failed: (err) => fill(top, h('p', { class: 'crumb' }, h('a', { href: at('/#vms') }, '‹ all VMs')), h('h1', null, name(ref)), h('p', { class: 'bad' }, `▲ ${err.message}`), err.remedy && h('p', null, prose(err.remedy, ref))) });
+    main.classList.remove('nothing');
+  }, { failed: (err) => {
+    const gone = err.status === 404; // there is nothing to show of it
+    main.classList.toggle('nothing', gone);
+    before.delete(top);
+    if (gone) document.title = `No VM ${ref} – Sluice`;
+    fill(top, h('p', { class: 'crumb' }, h('a', { href: at('/#vms') }, '‹ all VMs')), h('h1', null, gone && 'There is no VM ', name(ref), gone && ' on this host'), !gone && h('p', { class: 'bad' }, `▲ ${err.message}`), err.remedy && h('p', null, prose(err.remedy, ref)));
+  } });
   remember(main, (m) => {
+    none.hidden = m.length > 1 && m.vms.has(uuid);
     draw(m, m.vms.get(uuid));
     text(holds, held(m, uuid));
     const list = [...m.moves.values()].filter((r) => r.move.uuid === uuid).sort((a, b) => b.id - a.id);

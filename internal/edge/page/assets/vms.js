@@ -96,6 +96,8 @@ export function vms() {
   const table = h('table', { class: 'list vm-list' }, h('caption', { class: 'sr' }, 'Virtual machines'),
     head(['VM', 'Path', 'Load', 'Last hour', 'Why', 'Sends']), body);
   const note = h('p', { class: 'none', role: 'status', hidden: true });
+  const legend = slaLegend();
+  const none = h('p', { class: 'none', hidden: true });
 
   const matches = (v) => {
     const words = state.search.toLowerCase();
@@ -111,6 +113,10 @@ export function vms() {
     sort(now);
     const place = (v) => order.get(v.uuid) ?? Infinity;
     const rows = seen.vms.filter(matches).sort((a, b) => place(a) - place(b));
+    table.hidden = !rows.length;
+    legend.hidden = !rows.length;
+    none.hidden = !seen.known || rows.length > 0;
+    text(none, seen.vms.length ? 'No VM is like that.' : 'There are no VMs on this host.');
     keyed(body, pager.cut(rows), (v) => v.uuid, create, (tr, v) => update(tr, v, seen));
   };
   const choose = (key) => (e) => { state[key] = e.target.value; pager.at = 0; keep(state); draw(true); };
@@ -121,7 +127,7 @@ export function vms() {
   show.value = state.filter;
   by.value = state.sort;
   const tools = h('div', { class: 'tools' }, search, choice('Show', show), choice('Sorted by', by));
-  const part = section('vms', 'Virtual machines', null, tools, note, table, slaLegend(), pager.element, glossary());
+  const part = section('vms', 'Virtual machines', null, tools, note, none, table, legend, pager.element, glossary());
   part.dataset.short = 'VMs';
   addEventListener('keyup', (e) => {
     if (e.key !== '/' || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) || e.ctrlKey || e.metaKey || e.altKey) return;
@@ -129,9 +135,9 @@ export function vms() {
   });
   search.setAttribute('aria-keyshortcuts', '/');
 
-  watch(part, '/v1/vms', (list) => { seen.vms = list; note.hidden = true; draw(); }, { every: 1000, failed: (err) => { note.hidden = false; text(note, complaint(err)); } });
-  watch(table, '/v1/bandwidth', (b) => { seen.shares = Map.groupBy(b.nics, (x) => x.uuid); seen.shortages = new Map(b.links.map((l) => [l.pf, l.shortage])); draw(); }, { every: 1000 });
-  watch(table, '/v1/vpf', (list) => { seen.functions = new Map(list.map((p) => [p.uuid, p.functions.length - 1])); draw(); }, { every: 2000 });
-  remember(table, (m) => { seen.memory = m; draw(); });
+  watch(part, '/v1/vms', (list) => { seen.vms = list; seen.known = true; note.hidden = true; draw(); }, { every: 1000, failed: (err) => { note.hidden = false; text(note, complaint(err)); } });
+  watch(part, '/v1/bandwidth', (b) => { seen.shares = Map.groupBy(b.nics, (x) => x.uuid); seen.shortages = new Map(b.links.map((l) => [l.pf, l.shortage])); draw(); }, { every: 1000 });
+  watch(part, '/v1/vpf', (list) => { seen.functions = new Map(list.map((p) => [p.uuid, p.functions.length - 1])); draw(); }, { every: 2000 });
+  remember(part, (m) => { seen.memory = m; draw(); });
   return part;
 }
