@@ -79,27 +79,13 @@ func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
 // 0.
 func Admit(asked []Asked, hostPackets uint64) Admission {
 	out := Admission{Promised: make([]model.Rate, len(asked))}
-	links := map[string][]claim{}
-	vms := map[model.VMID]int{} // index into packets
-	var packets []claim
 	for i := range asked {
 		a := &asked[i]
-		most := a.SLA.Guarantee.Capped(a.SLA.Limit)
-		out.Promised[i] = most
+		out.Promised[i] = a.most()
 		out.Problems = append(append(out.Problems, a.Wrong...), a.problems()...)
-		if a.inside() {
-			continue
-		}
-		if a.PF != "" && most.Bits > 0 {
-			links[a.PF] = append(links[a.PF], claim{a, i, most.Capped(model.Rate{Bits: a.Speed}).Bits})
-		}
-		if at, ok := vms[a.ID.VM]; ok {
-			packets[at].most = max(packets[at].most, most.Packets)
-		} else if most.Packets > 0 && !a.OnVF {
-			vms[a.ID.VM] = len(packets)
-			packets = append(packets, claim{a, i, most.Packets})
-		}
 	}
+	links := linkClaims(asked)
+	packets, vms := packetClaims(asked, func(a *Asked) bool { return !a.OnVF })
 	for _, pf := range slices.Sorted(maps.Keys(links)) {
 		for k, kept := range out.divide(linkSupply(pf, links[pf][0].asked.Speed), links[pf]) {
 			out.Promised[links[pf][k].place].Bits = kept
@@ -114,6 +100,39 @@ func Admit(asked []Asked, hostPackets uint64) Admission {
 	out.admitInside(asked)
 	out.packetLimits(asked, hostPackets)
 	return out
+}
+
+// most is what a NIC asks for, capped by its limit.
+func (a *Asked) most() model.Rate { return a.SLA.Guarantee.Capped(a.SLA.Limit) }
+
+// linkClaims lists what is asked of each link in bits/s, by PF.
+func linkClaims(asked []Asked) map[string][]claim {
+	links := map[string][]claim{}
+	for i := range asked {
+		if a := &asked[i]; !a.inside() && a.PF != "" && a.most().Bits > 0 {
+			links[a.PF] = append(links[a.PF], claim{a, i, a.most().Capped(model.Rate{Bits: a.Speed}).Bits})
+		}
+	}
+	return links
+}
+
+// packetClaims lists what is asked of the host in packets/s by NICs that count: one claim for each VM, whose NICs share it. vms has the
+// index of each VM's.
+func packetClaims(asked []Asked, counts func(*Asked) bool) (list []claim, vms map[model.VMID]int) {
+	vms = map[model.VMID]int{}
+	for i := range asked {
+		a := &asked[i]
+		if a.inside() {
+			continue
+		}
+		if at, ok := vms[a.ID.VM]; ok {
+			list[at].most = max(list[at].most, a.most().Packets)
+		} else if a.most().Packets > 0 && counts(a) {
+			vms[a.ID.VM] = len(list)
+			list = append(list, claim{a, i, a.most().Packets})
+		}
+	}
+	return list, vms
 }
 
 // claim is what one NIC, or VM, asks of one supply.

@@ -55,6 +55,11 @@ func (c *Client) VMs(ctx context.Context) ([]api.VM, error) { return get[[]api.V
 // VFs returns the VFs, sorted by PF and index.
 func (c *Client) VFs(ctx context.Context) ([]api.VF, error) { return get[[]api.VF](ctx, c, "vfs") }
 
+// Capacity returns what the host can still guarantee.
+func (c *Client) Capacity(ctx context.Context) (api.HostCapacity, error) {
+	return get[api.HostCapacity](ctx, c, "capacity")
+}
+
 // Plan returns the moves under way and pending.
 func (c *Client) Plan(ctx context.Context) (api.Plan, error) { return get[api.Plan](ctx, c, "plan") }
 

@@ -42,6 +42,7 @@ func (h *handler) routes() http.Handler {
 	mux.HandleFunc("GET /v1/vms", cached(h, answer.VMs))
 	mux.HandleFunc("GET /v1/vfs", cached(h, answer.VFs))
 	mux.HandleFunc("GET /v1/bandwidth", cached(h, answer.Bandwidth))
+	mux.HandleFunc("GET /v1/capacity", observed(h, answer.Capacity))
 	mux.HandleFunc("GET /v1/sla", cached(h, answer.SLAs))
 	mux.HandleFunc("GET /v1/plan", cached(h, answer.Planned))
 	mux.HandleFunc("GET /v1/fsck", cached(h, answer.Checked))

@@ -1,0 +1,41 @@
+package answer
+
+import (
+	"cmp"
+	"slices"
+
+	"sluice/api/v1"
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/model"
+)
+
+// Capacity is what the host can still guarantee, by the rules of its own admission.
+func Capacity(v *model.View) api.HostCapacity {
+	x := NewIndex(v)
+	claims := bandwidth.ClaimsOf(bandwidth.AskedOf(x.Snapshot, &x.Rules))
+	out := api.HostCapacity{
+		Observed: x.Snapshot.Time, PFs: []api.PFCapacity{}, Packets: rateCapacity(x.Rules.HostPackets, claims.Packets),
+		Drained: x.Rules.Drain || slices.ContainsFunc(x.Overrides, func(o model.Override) bool { return o.Kind == model.OverrideDrain }),
+	}
+	for i := range x.Snapshot.PFs {
+		pf := &x.Snapshot.PFs[i]
+		if pf.Network == "" {
+			continue
+		}
+		l := api.PFCapacity{
+			PF: pf.Name, Address: string(pf.Address), Driver: pf.Driver, Network: pf.Network, NUMANode: pf.NUMANode, LinkUp: pf.LinkUp,
+			Managed: pf.Managed, Bits: rateCapacity(pf.Shared(), claims.Links[pf.Name]),
+		}
+		if pf.Uplink.Why == "" {
+			l.Uplink = pf.Uplink.Kind
+		}
+		l.Bits.Source = string(cmp.Or(pf.CarriesBy, model.CapacityDriver))
+		out.PFs = append(out.PFs, l)
+	}
+	slices.SortFunc(out.PFs, func(a, b api.PFCapacity) int { return Natural(a.PF, b.PF) })
+	return out
+}
+
+func rateCapacity(total, guaranteed uint64) api.RateCapacity {
+	return api.RateCapacity{Total: float64(total), Guaranteed: float64(guaranteed), Free: float64(max(total, guaranteed) - guaranteed)}
+}

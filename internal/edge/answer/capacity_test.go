@@ -1,0 +1,101 @@
+package answer
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/control/bandwidth"
+	"sluice/internal/model"
+)
+
+// aHost draws a host with links, VMs on them and their SLAs.
+func aHost(t *rapid.T) *model.View {
+	snap := &model.Snapshot{}
+	v := &model.View{Snapshot: snap, Rules: model.Rules{HostPackets: rapid.SampledFrom([]uint64{0, 1e5, 1e6}).Draw(t, "host's packets")}}
+	for i := range rapid.IntRange(1, 3).Draw(t, "PFs") {
+		snap.PFs = append(snap.PFs, model.PF{
+			Name: fmt.Sprint("pf", i), Network: fmt.Sprint("br", i), Managed: true, LinkUp: true,
+			Uplink: model.Uplink{Kind: "linux-bridge", Switch: fmt.Sprint("br", i)}, Speed: rapid.SampledFrom([]uint64{0, 1e9, 1e10}).Draw(t, "speed"),
+			Carries: rapid.SampledFrom([]uint64{0, 0, 9e8}).Draw(t, "carries"), VFs: []model.VF{{ID: model.VFID{PF: fmt.Sprint("pf", i)}}},
+		})
+	}
+	for i := range rapid.IntRange(0, 6).Draw(t, "VMs") {
+		name := fmt.Sprint("vm", i)
+		vm := model.VM{ID: model.VMID(name), Name: name, State: rapid.SampledFrom([]model.VMState{model.VMRunning, model.VMPaused, model.VMStopped}).Draw(t, "state")}
+		for k := range rapid.IntRange(1, 2).Draw(t, "NICs") {
+			vm.NICs = append(vm.NICs, model.NIC{Alias: fmt.Sprint("n", k), Network: rapid.SampledFrom([]string{"br0", "br1", "elsewhere"}).Draw(t, "network")})
+		}
+		if rapid.Bool().Draw(t, "on a VF") {
+			vm.NICs[0].VF = snap.PFs[0].VFs[0].ID
+		}
+		snap.VMs = append(snap.VMs, vm)
+		rate := func(what string) model.Rate {
+			return model.Rate{
+				Bits:    rapid.SampledFrom([]uint64{0, 3e8, 7e8, 4e9, 2e10}).Draw(t, what),
+				Packets: rapid.SampledFrom([]uint64{0, 2e4, 7e4, 5e5}).Draw(t, what+" in packets"),
+			}
+		}
+		v.Rules.VMs = append(v.Rules.VMs, model.VMRule{Match: name, SLA: model.SLA{Guarantee: rate("guarantee"), Limit: rate("limit")}})
+	}
+	return v
+}
+
+// with is the host with one more VM that asks for a guarantee.
+func with(v *model.View, network string, g model.Rate) *model.View {
+	snap, rules := *v.Snapshot, v.Rules
+	snap.VMs = append(slices.Clone(snap.VMs), model.VM{
+		ID: "new", Name: "new", State: model.VMRunning, NICs: []model.NIC{{Alias: "n0", Network: network}},
+	})
+	rules.VMs = append(slices.Clone(rules.VMs), model.VMRule{Match: "new", SLA: model.SLA{Guarantee: g}})
+	return &model.View{Snapshot: &snap, Rules: rules}
+}
+
+func admitted(v *model.View) bandwidth.Admission {
+	return bandwidth.Admit(bandwidth.AskedOf(v.Snapshot, &v.Rules), v.Rules.HostPackets)
+}
+
+// What is free is admitted for one more VM, and no more than that; of packets more may be, where VMs on VFs do not load the host now.
+func TestCapacityIsWhatAdmissionAllows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := aHost(t)
+		before := admitted(v)
+		worse := func(network string, g model.Rate) string {
+			w := with(v, network, g)
+			after := admitted(w)
+			return after.Worse(&before)
+		}
+		c := Capacity(v)
+		for i, pf := range c.PFs {
+			free := uint64(pf.Bits.Free)
+			if why := worse(pf.Network, model.Rate{Bits: free}); why != "" {
+				t.Fatalf("%d bits/s are free on %s: %s", free, pf.PF, why)
+			}
+			if speed := v.Snapshot.PFs[i].Shared(); speed == 0 && free > 0 {
+				t.Fatalf("%d bits/s are free on %s, whose speed is unknown", free, pf.PF)
+			} else if speed > 0 && free < speed && worse(pf.Network, model.Rate{Bits: free + 1}) == "" {
+				t.Fatalf("more than the %d bits/s that are free on %s are admitted", free, pf.PF)
+			}
+		}
+		free := uint64(c.Packets.Free)
+		if why := worse("br0", model.Rate{Packets: free}); why != "" {
+			t.Fatalf("%d packets/s are free: %s", free, why)
+		}
+		onVF := slices.ContainsFunc(v.Snapshot.VMs, func(vm model.VM) bool { return vm.NICs[0].VF != model.NoVF })
+		if v.Rules.HostPackets > 0 && !onVF && worse("br0", model.Rate{Packets: free + 1}) == "" {
+			t.Fatalf("more than the %d packets/s that are free are admitted", free)
+		}
+	})
+}
+
+// Before the first observation nothing is free; a drained host says so.
+func TestCapacityOfNothing(t *testing.T) {
+	if c := Capacity(nil); len(c.PFs) != 0 || c.Packets.Free != 0 || c.Drained {
+		t.Errorf("%+v", c)
+	}
+	if c := Capacity(&model.View{Overrides: []model.Override{{Kind: model.OverrideDrain}}}); !c.Drained {
+		t.Error("the host is drained")
+	}
+}
