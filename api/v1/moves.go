@@ -90,4 +90,13 @@ type Problem struct {
 // Doctor is what `sluice doctor` shows: GET /v1/doctor.
 type Doctor struct {
 	Problems []Problem `json:"problems"`
+	Checks   []Check   `json:"checks,omitempty"` // only of `sluice doctor --offline`: the checklist of the host
+}
+
+// Check is one line of the checklist of `sluice doctor --offline`.
+type Check struct {
+	Subject string `json:"subject"` // what was checked: "kernel", "IOMMU", "libvirt", a PF, a VM
+	Result  string `json:"result"`  // "pass", "warn" or "fail"
+	Text    string `json:"text"`
+	Remedy  string `json:"remedy,omitempty"`
 }

@@ -38,6 +38,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 	liftNow := f.Bool("lift-limits", false, "run no daemon: lift the allowances that a killed daemon left, with --lift also the limits of "+
 		"SLAs, and exit")
 	offline := f.Bool("offline", false, "observe the host once, print as JSON what a daemon would see and do, and change nothing")
+	check := f.Bool("doctor", false, "check the host once, print as JSON what passes and what does not, and change nothing")
 	prep := f.Bool("prepare", false, "run no daemon: change definitions of VMs as the JSON on standard input says (see docs/api.md, POST "+
 		"/v1/prepare), and print what was changed")
 	q := qualifyOptions{}
@@ -73,6 +74,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, version 
 		err = LiftLimits(ctx, o)
 	case *offline:
 		err = printOffline(ctx, stdout, o.Config)
+	case *check:
+		err = json.NewEncoder(stdout).Encode(Doctor(ctx, o.Config))
 	case *prep:
 		err = PrepareOffline(ctx, o.Config, os.Stdin, stdout)
 	case q.restore:

@@ -102,3 +102,48 @@ func TestQualifyOutlivesItsReader(t *testing.T) {
 		_ = w.Close()
 	}
 }
+
+// Whatever is wrong, each fault has its line: none hides those behind it.
+func TestDoctorNamesEveryFault(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sluice.yaml")
+	text := "libvirt: {uri: \"qemu+unix:///system?socket=/nowhere/libvirt-sock\"}\npfs: [{name: absent7, vfs: all}, {name: absent8, vfs: all}]\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failed := func(path string) (list []string) {
+		for _, c := range Doctor(t.Context(), path).Checks {
+			if c.Result == "fail" {
+				list = append(list, c.Subject+": "+c.Text)
+			}
+			if c.Result != "pass" && c.Remedy == "" {
+				t.Errorf("no remedy: %+v", c)
+			}
+		}
+		return list
+	}
+	for _, c := range []struct {
+		path string
+		want []string
+	}{
+		{path, []string{`config: .*unknown PF "absent7"`, `config: .*unknown PF "absent8"`, `libvirt: .*/nowhere/libvirt-sock`}},
+		{"/nowhere.yaml", []string{`config: /nowhere.yaml: open`, `libvirt: `}},
+	} {
+		all := strings.Join(failed(c.path), "\n")
+		for _, want := range c.want {
+			if !regexp.MustCompile("(?m)^" + want).MatchString(all) {
+				t.Errorf("%s: no %q in\n%s", c.path, want, all)
+			}
+		}
+	}
+}
+
+// prepare without a daemon names all that keeps it from its work.
+func TestPrepareOfflineNamesEveryFault(t *testing.T) {
+	err := PrepareOffline(t.Context(), "/nowhere.yaml", strings.NewReader(`{"all": true, "dry_run": true}`), &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "/nowhere.yaml") {
+		t.Fatalf("error %v does not name the config", err)
+	}
+	if _, no := askLibvirt(t.Context(), "qemu:///system"); no != nil && !strings.Contains(err.Error(), no.Error()) {
+		t.Errorf("error %v does not name libvirt's: %v", err, no)
+	}
+}

@@ -223,7 +223,7 @@ func PrepareOffline(ctx context.Context, path string, r io.Reader, w io.Writer) 
 	}
 	c, h, err := openQuietly(ctx, path)
 	if err != nil {
-		return err
+		return allFaults(ctx, path, err)
 	}
 	defer h.close()
 	p := preparer{virt: h.virt, uplinks: h.uplinks, rules: c.Rules, look: h.source.Snapshot}

@@ -2,13 +2,16 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
-	"sluice/internal/edge/answer"
+	"sluice/internal/model"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -16,21 +19,32 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "list problems with their remedies",
 		Long: `Lists what prevents Sluice from doing its job, each with its remedy: VMs that cannot fail
 over, guests without an agent, PFs without link, drivers without counters, a daemon that
-cannot read the host. Ends with exit code 3 if there are problems; entries that are only
-for information do not count.`,
+cannot read the host.
+
+With --offline it checks the host without a daemon: kernel, IOMMU, vfio, BPF file system,
+every NIC with SR-IOV with its driver, its mode and what the driver can do, bridges,
+configuration, libvirt, and the VMs. Each line passes, warns or fails; no fault hides
+those behind it.
+
+Ends with exit code 3 if there are problems or a check fails; entries that are only for
+information and warnings do not count.`,
 		Example: "sluice doctor\nsluice doctor --offline      # before the first start of the daemon",
 		Args:    noArgs,
 	}
 	o, off := outputFlag(c), offlineFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		d, err := ask(c.Context(), off, a.client().Doctor, func(o *answer.Offline) api.Doctor { return o.Doctor })
+		get, text := a.client().Doctor, printDoctor
+		if off.on {
+			get, text = func(ctx context.Context) (api.Doctor, error) { return checkHost(ctx, off.config) }, printChecks
+		}
+		d, err := get(c.Context())
 		if err == nil {
-			err = show(a.std.Out, o, d, printDoctor)
+			err = show(a.std.Out, o, d, text)
 		}
 		if err == nil && faults(d) > 0 {
 			err = errFindings
 		}
-		return err
+		return orOffline(err)
 	}
 	return c
 }
@@ -65,6 +79,22 @@ func printProblems(w io.Writer, list []api.Problem) {
 			}
 		}
 	}
+}
+
+// printChecks prints the checklist of a host.
+func printChecks(w io.Writer, d api.Doctor) {
+	count, wide := map[string]int{}, 0
+	for _, c := range d.Checks {
+		count[c.Result]++
+		wide = max(wide, utf8.RuneCountInString(printable(c.Subject)))
+	}
+	for _, c := range d.Checks {
+		fmt.Fprintf(w, "%s  %-*s  %s\n", strings.ToUpper(printable(c.Result)), wide, printable(c.Subject), lines(c.Text, wide+8))
+		if c.Remedy != "" {
+			fmt.Fprintf(w, "%*s-> %s\n", wide+8, "", lines(c.Remedy, wide+11))
+		}
+	}
+	fmt.Fprintf(w, "%s: %d pass, %d warn, %d fail\n", model.Plural(len(d.Checks), "check"), count["pass"], count["warn"], count["fail"])
 }
 
 func subject(s string) string { return printable(cmp.Or(s, "this host")) }

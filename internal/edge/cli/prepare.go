@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/api/v1"
+	"sluice/internal/edge/client"
 	"sluice/internal/model"
 )
 
@@ -104,7 +105,7 @@ func (p *preparing) run(ctx context.Context, vms []string) error {
 	return err
 }
 
-// preview returns what would change.
+// preview returns what would change. Of several VMs, one that cannot be read does not hide the others.
 func (p *preparing) preview(ctx context.Context, vms []string) (list []api.Prepared, err error) {
 	r := p.request
 	r.DryRun = true
@@ -112,13 +113,24 @@ func (p *preparing) preview(ctx context.Context, vms []string) (list []api.Prepa
 		r.All = true
 		return p.ask(ctx, r)
 	}
+	failed, same := 0, true
+	var last error
 	for _, vm := range vms {
 		r.VM = vm
 		one, err := p.ask(ctx, r)
-		if err != nil {
+		switch {
+		case err == nil:
+			list = append(list, one...)
+			continue
+		case ctx.Err() != nil, errors.Is(err, client.ErrUnreachable):
 			return nil, err
 		}
-		list = append(list, one...)
+		same = same && (last == nil || last.Error() == err.Error())
+		failed, last = failed+1, err
+		list = append(list, api.Prepared{VM: vm, Changes: []string{}, Notes: []string{}, Lacks: []api.Problem{}, Refused: refusal(err)})
+	}
+	if failed == len(vms) && same { // the host's fault, or the only VM's
+		return nil, last
 	}
 	return list, nil
 }
@@ -154,17 +166,22 @@ func (p *preparing) define(ctx context.Context, list []api.Prepared) {
 		case err == nil:
 			err = fmt.Errorf("the daemon's answer is about %d VMs instead of 1", len(done))
 		}
-		var said *api.Error
-		if err != nil && !errors.As(err, &said) {
-			said = &api.Error{Text: err.Error()}
-		}
-		if said != nil {
-			list[i].Refused = said
+		if err != nil {
+			list[i].Refused = refusal(err)
 		}
 		if !p.o.json {
 			p.printDone(&list[i])
 		}
 	}
+}
+
+// refusal is an error as the answer about a VM.
+func refusal(err error) *api.Error {
+	var said *api.Error
+	if !errors.As(err, &said) {
+		said = &api.Error{Text: err.Error()}
+	}
+	return said
 }
 
 // confirmed asks the user for confirmation.

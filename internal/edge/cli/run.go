@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/api/v1"
 	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
@@ -114,12 +115,29 @@ func runDaemon(ctx context.Context, in io.Reader, read func(io.Reader) error, ar
 // readOffline is strict: if a sluiced of another version used other field names, a lenient decoder would report nothing at
 // all.
 func readOffline(r io.Reader) (*answer.Offline, error) {
-	d := json.NewDecoder(r)
-	d.DisallowUnknownFields()
 	seen := &answer.Offline{}
-	err := d.Decode(seen)
-	if err == nil && (seen.Plan.Mode == "" || seen.Doctor.Problems == nil || seen.Fsck.Findings == nil) {
-		err = errors.New("plan, doctor or fsck is missing")
+	err := strictly(r, seen)
+	if err == nil && (seen.Plan.Mode == "" || seen.Fsck.Findings == nil) {
+		err = errors.New("plan or fsck is missing")
 	}
 	return seen, err
+}
+
+// checkHost runs sluiced to check this host, without changing anything.
+func checkHost(ctx context.Context, config string) (d api.Doctor, err error) {
+	err = runDaemon(ctx, nil, func(r io.Reader) error {
+		err := strictly(r, &d)
+		if err == nil && len(d.Checks) == 0 {
+			err = errors.New("checks are missing")
+		}
+		return err
+	}, "--doctor", "--config", config)
+	return d, err
+}
+
+// strictly decodes JSON and accepts no unknown field.
+func strictly(r io.Reader, into any) error {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	return d.Decode(into)
 }

@@ -20,6 +20,7 @@ import (
 	"sluice/api/v1"
 	"sluice/internal/config"
 	"sluice/internal/control/bandwidth"
+	"sluice/internal/control/doctor"
 	"sluice/internal/control/placement"
 	"sluice/internal/edge/answer"
 	"sluice/internal/edge/cli"
@@ -38,6 +39,18 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// faultyPlatform is a host with faults among what is right.
+func faultyPlatform() *doctor.Platform {
+	return &doctor.Platform{
+		Kernel: "6.12.0", IOMMUGroups: 40, VFIO: true, Bridges: []string{"br0"},
+		PFs: []model.PF{{
+			Name: "pf0", Driver: "igb", Eswitch: model.EswitchLegacy, Managed: true, NumVFs: 7, TotalVFs: 7,
+			Caps: model.Caps{MaxTxRate: model.No, MinTxRate: model.No, VFCounters: model.Yes},
+		}},
+		ConfigFile: "sluice.yaml", Config: "1 PF, 0 rules", LibvirtURI: "qemu:///system", Libvirt: errors.New("not connected"),
+	}
+}
+
 // fakeDaemon prints how it was started, and answers --offline.
 func fakeDaemon(args []string) int {
 	switch {
@@ -52,8 +65,12 @@ func fakeDaemon(args []string) int {
 	case slices.Contains(args, "--qualify"):
 		fmt.Fprint(os.Stderr, "looking at the PF\nsluiced: qualify needs root\nand sluiced: is named elsewhere\n")
 		return cli.ExitError
+	case args[0] == "--doctor":
+		if err := json.NewEncoder(os.Stdout).Encode(answer.Checklist(doctor.Checklist(faultyPlatform()))); err != nil {
+			return cli.ExitError
+		}
 	case args[0] == "--offline":
-		if err := json.NewEncoder(os.Stdout).Encode(answer.NewOffline(edgetest.View(), nil)); err != nil {
+		if err := json.NewEncoder(os.Stdout).Encode(answer.NewOffline(edgetest.View())); err != nil {
 			return cli.ExitError
 		}
 	case args[0] == "--prepare":
