@@ -99,8 +99,8 @@ func platformChecks(p *Platform) (out []model.Check) {
 		out = append(out, pass("kernel", "Linux "+p.Kernel))
 	}
 	if p.IOMMUGroups == 0 {
-		out = append(out, lacking(p, "IOMMU", "it is off: no VF can be passed to a VM", "enable VT-d or AMD-Vi in the firmware, add intel_iommu=on "+
-			"(Intel) to the kernel's command line, and restart the host"))
+		out = append(out, lacking(p, "IOMMU", "it is off: no VF can be passed to a VM",
+			"enable VT-d or AMD-Vi in the firmware, add intel_iommu=on (Intel) to the kernel's command line, and restart the host"))
 	} else {
 		out = append(out, pass("IOMMU", fmt.Sprintf("on, with %s", model.Plural(p.IOMMUGroups, "group"))))
 	}
@@ -211,7 +211,8 @@ func driverCheck(pf *model.PF) model.Check {
 	case model.Yes:
 		return pass(pf.Name, text)
 	case model.No:
-		return warn(pf.Name, text, "nothing to do without SLAs; a NIC with an SLA gets no VF of it, unless bandwidth.in_guest limits it in the guest")
+		return warn(pf.Name, text,
+			"nothing to do without SLAs; a NIC with an SLA gets no VF of it, unless bandwidth.in_guest limits it in the guest")
 	}
 	return warn(pf.Name, text, "`sluice qualify "+pf.Name+"` tries it out")
 }
@@ -246,7 +247,8 @@ func configChecks(p *Platform) (out []model.Check) {
 
 func libvirtChecks(p *Platform) []model.Check {
 	if p.Libvirt != nil {
-		return []model.Check{fail("libvirt", p.Libvirt.Error(), "virsh -c "+p.LibvirtURI+" list must work; libvirt.uri in sluice.yaml names another")}
+		return []model.Check{fail("libvirt", p.Libvirt.Error(),
+			"virsh -c "+p.LibvirtURI+" list must work; libvirt.uri in sluice.yaml names another")}
 	}
 	return []model.Check{pass("libvirt", fmt.Sprintf("%s answers, %s", p.LibvirtURI, model.Plural(p.VMs, "VM")))}
 }
