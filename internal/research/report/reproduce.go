@@ -81,6 +81,9 @@ func remarks(x *reproduce.Outcome) (out []string) {
 			out = append(out, strings.ToUpper(s[:1])+s[1:])
 		}
 	}
+	if x.Remark != "" {
+		out = append(out, x.Remark)
+	}
 	return out
 }
 
@@ -181,6 +184,7 @@ type (
 		Assumes string            `json:"assumes,omitempty"`
 		Outside string            `json:"out_of_scope,omitempty"`
 		Measure string            `json:"measured_by,omitempty"`
+		Remark  string            `json:"remark,omitempty"`
 		Points  []pointJSON       `json:"points"`
 		Curves  []reproduce.Curve `json:"curves,omitempty"`
 		Sweeps  []sweepJSON       `json:"sweeps,omitempty"`
@@ -215,6 +219,7 @@ func ReproducedJSON(w io.Writer, list []*reproduce.Outcome) error {
 		f := figureJSON{
 			Paper: x.Paper.Name, Figure: x.Figure.Name, Title: x.Figure.Title, Source: x.Figure.Source, Verdict: x.Status(),
 			Assumes: x.Figure.Assumes, Outside: x.Figure.Outside, Measure: x.Figure.Measure, Points: []pointJSON{}, Curves: x.Curves,
+			Remark: x.Remark,
 		}
 		for i := range x.Rows {
 			f.Points = append(f.Points, pointOf(&x.Rows[i]))

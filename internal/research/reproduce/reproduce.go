@@ -41,6 +41,7 @@ type Experiment struct {
 type Measured struct {
 	Values map[string]Value // by the name of the point
 	Curves []Curve          // to draw; series that are missing here are drawn from Values
+	Remark string           // what else came out, in a sentence
 }
 
 // Value is a number or words, as the published statement is.
@@ -91,6 +92,7 @@ type Outcome struct {
 	Figure *published.Figure
 	Rows   []Row
 	Curves []Curve
+	Remark string
 	Sweeps []Swept
 }
 
@@ -199,7 +201,7 @@ func (x *Outcome) compare(m *Measured) error {
 	if len(m.Values) != len(x.Figure.Points) {
 		return fmt.Errorf("the run gives %d values for %d points", len(m.Values), len(x.Figure.Points))
 	}
-	x.Curves = m.Curves
+	x.Curves, x.Remark = m.Curves, m.Remark
 	return nil
 }
 

@@ -40,6 +40,7 @@ type flow struct {
 	most   float64 // allowed
 	cap    float64 // wanted and allowed
 	rate   float64
+	short  bool // the host carries fewer of its packets than the link
 }
 
 // sharing divides an amount among flows.
@@ -184,6 +185,11 @@ func (t *Traffic) fill(w *World) {
 	}
 	t.links(w)
 	if t.Packets > 0 && t.packets() {
+		for i := range t.flows {
+			if f := &t.flows[i]; !f.short {
+				f.rate = f.cap
+			}
+		}
 		t.links(w)
 		t.packets()
 	}
@@ -208,8 +214,7 @@ func (t *Traffic) links(w *World) {
 	}
 }
 
-// packets limits senders on virtio to the host's packet rate and reports whether it had to. The others may send all that they are
-// allowed.
+// packets limits senders on virtio to the host's packet rate, says which of them are short, and reports whether there are any.
 func (t *Traffic) packets() bool {
 	s, sum := t.sharing.reset(), 0.0
 	for i := range t.flows {
@@ -225,12 +230,9 @@ func (t *Traffic) packets() bool {
 	if sum <= t.Packets {
 		return false
 	}
-	for i := range t.flows {
-		t.flows[i].rate = t.flows[i].cap
-	}
 	for k, packets := range s.share(t.Packets) {
 		if packets < s.want[k] {
-			s.of[k].rate = packets * s.of[k].size
+			s.of[k].rate, s.of[k].short = packets*s.of[k].size, true
 		}
 	}
 	return true

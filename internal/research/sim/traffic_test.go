@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"sluice/internal/model"
 )
 
@@ -92,6 +94,38 @@ func TestHostCarriesSoManyPackets(t *testing.T) {
 	e.World.Give(nics[0].VM, model.VFID{PF: "pf0", Index: 0})
 	pass(t, e, time.Second)
 	wantRates(t, "one on a VF", nics, 5*gbit, 100e3*frame)
+}
+
+// packetsOf is a Load of so many packets/s of a size.
+type packetsOf struct{ pps, size float64 }
+
+func (p packetsOf) At(time.Time) (float64, float64, float64) { return p.pps, p.pps * p.size, 0 }
+
+// Neither the link nor the host ever carries more than it can, whatever is sent, and all that is wanted if it can.
+func TestNoMoreThanIsCarried(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		most := rapid.Float64Range(20e3, 2e6).Draw(rt, "packets/s of the host")
+		tr := &Traffic{Packets: most}
+		e, nics := newShared(t, tr, make([]float64, rapid.IntRange(1, 5).Draw(rt, "NICs"))...)
+		for _, n := range nics {
+			n.VM.Load = packetsOf{rapid.Float64Range(0, 1e6).Draw(rt, "packets/s"), float64(rapid.IntRange(64, 1500).Draw(rt, "size"))}
+			n.Blast, n.Flows = rapid.Bool().Draw(rt, "blast"), float64(rapid.IntRange(1, 5).Draw(rt, "flows"))
+		}
+		e.World.share()
+		var bits, packets, wanted, wantedPackets float64
+		for _, n := range nics {
+			bits, wanted = bits+n.Sending(), wanted+n.Wants()
+			if n.size > 0 {
+				packets, wantedPackets = packets+n.Sending()/n.size, wantedPackets+n.Wants()/n.size
+			}
+		}
+		switch {
+		case bits > 10*gbit*(1+1e-9) || packets > most*(1+1e-9):
+			rt.Errorf("%v bits/s, %v packets/s of %v", bits, packets, most)
+		case wanted <= 10*gbit && wantedPackets <= most && bits < wanted*(1-1e-9):
+			rt.Errorf("%v bits/s of %v that are wanted and can be carried", bits, wanted)
+		}
+	})
 }
 
 // A NIC that follows its limit sends a part of it while it has no load, and all of it otherwise; without one, a part of the link.
