@@ -73,6 +73,8 @@ function mode(element, status) {
   fill(element, h('b', null, status.mode), h('span', null, `${status.policy}${draining}`));
 }
 
+// What is in sight appears at once, when all of it is known: otherwise each answer would push the rest down.
+for (const e of ['ready', 'lost']) addEventListener(e, () => requestAnimationFrame(() => requestAnimationFrame(() => document.documentElement.classList.remove('loading'))), { once: true });
 themes();
 const looked = connection();
 const vm = /\/vm\/([^/]+)$/.exec(location.pathname);

@@ -2,6 +2,7 @@
 
 import { h } from './dom.js';
 import { nav } from './nav.js';
+import { verdict } from './verdict.js';
 import { glance } from './glance.js';
 import { troubles } from './troubles.js';
 import { underWay } from './underway.js';
@@ -13,8 +14,8 @@ import { policies } from './policies.js';
 import { virtualPFs } from './vpf.js';
 
 export function host(main) {
-  const parts = [glance(), loads(), troubles(), underWay(), timeline(), moves(), vms(), policies(), virtualPFs()];
-  const [top, load, trouble, under, when, moved, list, policy, virtual] = parts;
-  main.append(h('h1', { class: 'sr' }, 'Host'), top, h('div', { class: 'columns' }, h('div', { class: 'wide' }, load, under), h('div', { class: 'narrow' }, trouble)), when, moved, list, policy, virtual);
+  const parts = [verdict(), glance(), loads(), troubles(), underWay(), timeline(), moves(), vms(), policies(), virtualPFs()];
+  const [now, top, load, trouble, under, when, moved, list, policy, virtual] = parts;
+  main.append(h('h1', { class: 'sr' }, 'Host'), now, top, h('div', { class: 'columns' }, h('div', { class: 'wide' }, load, under), h('div', { class: 'narrow' }, trouble)), when, moved, list, policy, virtual);
   nav([top, trouble, when, moved, list, policy]);
 }

@@ -78,9 +78,11 @@ class Watch {
       if (err instanceof Silence) daemon.lost();
       else for (const r of this.readers) r.failed(err);
       this.stale = err.status !== 404;
+      this.failed = true;
       pause = retry;
     }
     this.busy = false;
+    if ([...watches.values()].every((w) => w.data || w.failed || !w.wanted())) dispatchEvent(new Event('ready'));
     this.due = performance.now() + Math.max(pause, slowest * (performance.now() - begun));
     this.wake();
   }

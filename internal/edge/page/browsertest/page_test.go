@@ -15,10 +15,11 @@ import (
 //go:embed testdata/axe/axe.min.js
 var axe string
 
-// sight scrolls a part of the page into view: parts out of view do not fetch data.
+// sight waits until the page has appeared, and scrolls a part of it into view: parts out of view do not fetch data.
 func (p *tab) sight(id, expression string) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`(scrollBy(0, document.getElementById(%q)?.getBoundingClientRect().top ?? 0), %s)`, id, expression))
+	p.until(fmt.Sprintf(`(scrollBy(0, document.getElementById(%q)?.getBoundingClientRect().top ?? 0),
+		!document.documentElement.classList.contains('loading') && %s)`, id, expression))
 }
 
 // rows waits until the list of VMs is not empty.
