@@ -24,6 +24,7 @@ var reproducedText string
 
 var reproducedPage = template.Must(template.New("reproduce").Funcs(template.FuncMap{
 	"ours": ours, "remarks": remarks, "number": published.Number,
+	"short": func(x float64) string { return published.Digits(x, 4) },
 	"first": func(list []drawnFigure, i int) bool { return i == 0 || list[i-1].Paper != list[i].Paper },
 }).Parse(reproducedText))
 
@@ -176,6 +177,12 @@ func block(x, low, high, wide float64, c color.Color) (*plotter.Polygon, error) 
 	return b, nil
 }
 
+// tint returns a light shade of a colour, opaque as all others.
+func tint(c color.RGBA) color.RGBA {
+	light := func(x uint8) uint8 { return uint8((int(x) + 2*255) / 3) } //nolint:gosec // at most 255
+	return color.RGBA{light(c.R), light(c.G), light(c.B), 255}
+}
+
 func drawOurs(f *published.Figure, p *plot.Plot, l *line, i, n int) error {
 	if len(f.Bars) == 0 {
 		return curve(p, l.name, l.ours.X, l.ours.Y, i)
@@ -228,10 +235,11 @@ func drawPublished(f *published.Figure, p *plot.Plot, l *line, i, n int) error {
 			shift, wide = offset(i, n)
 			at, wide = at+shift, 0.9*wide
 		}
+		c := tint(colour(i)) // a range says less than a number
 		if low == high {
-			low = 0
+			low, c = 0, colour(i)
 		}
-		b, err := block(at, max(low, 0), min(high, p.Y.Max), wide, colour(i))
+		b, err := block(at, max(low, 0), min(high, p.Y.Max), wide, c)
 		if err != nil {
 			return err
 		}

@@ -321,12 +321,12 @@ func Ranges(values []float64, holds []bool) string {
 		switch first, last := from == 0, i == len(values)-1; {
 		case first && last:
 			return "for all values tried"
+		case from == i:
+			out = append(out, "at "+low)
 		case first:
 			out = append(out, "up to "+high)
 		case last:
 			out = append(out, "from "+low+" on")
-		case from == i:
-			out = append(out, "at "+low)
 		default:
 			out = append(out, "from "+low+" to "+high)
 		}

@@ -90,8 +90,8 @@ func TestRanges(t *testing.T) {
 		"from 2 to 3":          {false, true, true, false},
 		"up to 2":              {true, true, false, false},
 		"from 3 on":            {false, false, true, true},
-		"up to 1, at 3":        {true, false, true, false},
-		"at 2, from 4 on":      {false, true, false, true},
+		"at 1, at 3":           {true, false, true, false},
+		"at 2, at 4":           {false, true, false, true},
 	} {
 		if got := Ranges([]float64{1, 2, 3, 4}, holds); got != want {
 			t.Errorf("%v: %s, want %s", holds, got, want)

@@ -247,6 +247,29 @@ func get(ctx context.Context, socket, path string) (string, error) {
 	return string(body), err
 }
 
+// The commands that measure what Sluice does not run exist.
+func TestPapersMeasures(t *testing.T) {
+	n := 0
+	for _, p := range published.Papers() {
+		for _, f := range p.Figures {
+			if f.Measure == "" {
+				continue
+			}
+			n++
+			list, err := calls(f.Measure)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := checkProgram(t, list[0].args); err != nil {
+				t.Errorf("%s %s: %v", p.Name, f.Name, err)
+			}
+		}
+	}
+	if n < 5 {
+		t.Errorf("only %d commands", n)
+	}
+}
+
 // The example of each paper is valid, without a warning.
 func TestPapersConfigs(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "docs/papers/*.yaml"))
