@@ -124,6 +124,7 @@ log: {level: debug, format: json}
 	if diff := cmp.Diff(want, c, ignorePlaces); diff != "" {
 		t.Error(diff)
 	}
+	sameWhenPrinted(t, c)
 	wantRules := model.Rules{
 		HostPackets: 800e3, Overcommit: true,
 		Worth:  model.Worth{Latency: 4, CPU: true, Cost: model.PacketCost{Packet: 1500, Kilobyte: 400}},
@@ -492,6 +493,7 @@ func TestPackagedExamplesLoad(t *testing.T) {
 		c.Classes[0].Limit.Bits != 5e9 {
 		t.Errorf("examples not read: %+v", c)
 	}
+	sameWhenPrinted(t, c)
 	if g := c.VirtualPFs.Guests; len(g) != 2 || !g[1].Refuse {
 		t.Errorf("examples of rules for guests not read: %+v", g)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +17,12 @@ import (
 func (a *app) configCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "config", Short: "work with sluice.yaml",
-		Long:    "The command check says whether the daemon would accept a configuration.",
-		Example: "sluice config check /etc/sluice/sluice.yaml",
+		Long: "The command check says whether the daemon would accept a configuration; show prints the\n" +
+			"one in effect, with where each value comes from.",
+		Example: "sluice config check /etc/sluice/sluice.yaml\nsluice config show",
 		Args:    cobra.ArbitraryArgs, RunE: subcommandWanted,
 	}
-	c.AddCommand(a.configCheckCommand())
+	c.AddCommand(a.configCheckCommand(), a.configShowCommand())
 	return c
 }
 
@@ -43,18 +45,9 @@ sluice doctor check whether the PFs exist.`,
 		Example: "sluice config check\nsluice config check ./sluice.yaml -o json",
 	}
 	o := outputFlag(c)
-	path := c.Flags().String("config", DefaultConfig, "`file` to check, as sluice run takes it; the same as FILE")
-	c.Args = func(c *cobra.Command, args []string) error {
-		if len(args) > 1 || len(args) == 1 && c.Flags().Changed("config") {
-			return usage(c, errors.New("name one file only; fragments in conf.d beside it are read too"))
-		}
-		return nil
-	}
+	path := fileArg(c, "check")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		if len(args) == 1 {
-			*path = args[0]
-		}
-		cfg, err := config.Load(*path, a.deps.Known)
+		cfg, err := config.Load(path(args), a.deps.Known)
 		r := checked{OK: err == nil, Errors: config.Errors(err)}
 		if err == nil {
 			r.Files, r.PFs, r.Rules, r.Warnings = cfg.Files(), len(cfg.PFs), len(cfg.VMs), cfg.Warnings()
@@ -66,6 +59,48 @@ sluice doctor check whether the PFs exist.`,
 			return errPrinted
 		}
 		return nil
+	}
+	return c
+}
+
+// fileArg makes a command take one configuration, as FILE or --config, and returns which.
+func fileArg(c *cobra.Command, verb string) func(args []string) string {
+	path := c.Flags().String("config", DefaultConfig, "`file` to "+verb+", as sluice run takes it; the same as FILE")
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 1 || len(args) == 1 && c.Flags().Changed("config") {
+			return usage(c, errors.New("name one file only; fragments in conf.d beside it are read too"))
+		}
+		return nil
+	}
+	return func(args []string) string {
+		if len(args) == 1 {
+			return args[0]
+		}
+		return *path
+	}
+}
+
+func (a *app) configShowCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "show [FILE]", Short: "print the configuration in effect, with where each value comes from",
+		Long: `Reads FILE (default: ` + DefaultConfig + `) and conf.d/*.yaml beside it, and prints
+one sluice.yaml with the same effect: defaults filled in, and behind each value the line
+that sets it. A running daemon has this configuration since its last reload. What was set
+at run time is in sluice overrides.`,
+		Example: "sluice config show\nsluice config show ./sluice.yaml -o json",
+	}
+	o := outputFlag(c)
+	path := fileArg(c, "show")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		cfg, err := config.Load(path(args), a.deps.Known)
+		if err != nil {
+			return err
+		}
+		list := cfg.Settings()
+		if o.json { // lines without a key are YAML's
+			list = slices.DeleteFunc(list, func(s config.Setting) bool { return s.Key == "" })
+		}
+		return show(a.std.Out, o, list, config.WriteSettings)
 	}
 	return c
 }

@@ -45,6 +45,7 @@ var notRun = map[string]string{
 	"fsck --offline":   "starts sluiced on this machine",
 	"plan --offline":   "starts sluiced on this machine",
 	"bw --watch":       "runs until somebody ends it",
+	"config show":      "reads /etc/sluice/sluice.yaml; package cli runs it",
 	"reload":           "the demo has no sluice.yaml",
 	"vpf":              "the demo has no virtual PFs",
 	"vpf list":         "the demo has no virtual PFs",
