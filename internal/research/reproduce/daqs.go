@@ -90,7 +90,6 @@ func daqsFigure3(ctx context.Context) (*Measured, error) {
 func daqsSeven(ctx context.Context, every, delay time.Duration) (*scenario.Result, error) {
 	return play(ctx, "daqs-seven-one-by-one.yaml", func(s *scenario.Scenario) {
 		s.Duration, s.Bandwidth.Delay = 8*every, delay
-		send(&s.VMs[0].Load, daqsFlow)
 		for i := 1; i < len(s.VMs); i++ {
 			s.VMs[i].Load.At = time.Duration(i) * every
 		}

@@ -29,7 +29,7 @@ var vnraf = []Experiment{
 	{Figure: "table-2", Run: vnrafTable2},
 	{Figure: "table-3", Run: vnrafTable3, Sweeps: []Sweep{
 		{
-			Open: "threshold of io_degree", Ours: "65", Values: []float64{50, 55, 60, 61, 62, 65, 68, 71, 72, 75, 80},
+			Open: "threshold of io_degree", Ours: "65", Values: []float64{50, 55, 60, 61, 65, 70, 71, 75, 80},
 			Conclusion: "the published VMs hold the VFs at every time", Measures: "times at which they do, of 4",
 			Try: table3With(func(s *scenario.Scenario, x float64) { s.Policies[0].Params["io_threshold"] = x }),
 		},
