@@ -119,6 +119,29 @@ function row(m, f, r, width, size) {
     h('div', { class: 'time-track' }, r.spans.map((x) => span(x, f, r.says(x))), picture(m, f, vf, virtio, `Load of ${r.label} over the last hour, at most ${pps(peak)}`), marksOf(r.moves, f, width, size)));
 }
 
+// rove makes all marks of the list one stop of the tab key: the arrow keys, Home and End lead from one to another.
+function rove(list) {
+  const marks = () => [...list.querySelectorAll('.mark')];
+  const only = (mark) => { for (const m of marks()) m.tabIndex = m === mark ? 0 : -1; };
+  list.addEventListener('focusin', (e) => { if (e.target.matches('.mark')) only(e.target); });
+  list.addEventListener('keydown', (e) => {
+    const all = marks();
+    const at = all.indexOf(e.target);
+    if (at < 0) return;
+    const x = (m) => m.getBoundingClientRect().left;
+    const row = (m) => m.closest('.time-row');
+    const nearest = (rows) => rows.filter((m) => row(m) === row(rows[0])).toSorted((a, b) => Math.abs(x(a) - x(e.target)) - Math.abs(x(b) - x(e.target)))[0];
+    const to = {
+      ArrowRight: () => all[at + 1], ArrowLeft: () => all[at - 1], Home: () => all[0], End: () => all.at(-1),
+      ArrowDown: () => nearest(all.slice(at).filter((m) => row(m) !== row(e.target))), ArrowUp: () => nearest(all.slice(0, at).filter((m) => row(m) !== row(e.target)).reverse()),
+    }[e.key]?.();
+    if (!to) return;
+    e.preventDefault();
+    to.focus();
+  });
+  return () => only(marks().find((m) => m === document.activeElement) ?? marks()[0]);
+}
+
 const legend = () => h('p', { class: 'legend' },
   h('span', null, h('i', { class: 'key-span' }), 'VF held'), h('span', null, h('i', { class: 'key-foreign' }), 'held by somebody else'), h('span', null, h('i', { class: 'key-vf' }), 'packets on the VF'),
   h('span', null, h('i', { class: 'key-virtio' }), 'packets on virtio'), h('span', null, '▲ plug'), h('span', null, '▼ unplug'), h('span', null, '■ repair'), h('span', { class: 'bad' }, '✕ failed'), h('span', null, h('i', { class: 'key-many' }, '2'), 'several moves'));
@@ -131,6 +154,7 @@ export function timeline() {
   let memory = null;
   const head = h('div', { class: 'time-axis', 'aria-hidden': 'true' });
   const list = h('ol', { class: 'time-rows', 'aria-label': 'Holders of VFs over time' });
+  const oneStop = rove(list);
   const note = h('p', { class: 'none', role: 'status' });
   const held = heldNote();
   const draw = () => {
@@ -147,6 +171,7 @@ export function timeline() {
     note.textContent = 'No VF was held during the last hour.';
     fill(head, axis(f));
     fill(list, pager.cut(all).map((r) => row(memory, f, r, width, size)));
+    oneStop();
   };
   const set = (key) => (value) => { state[key] = value; pager.at = 0; rows.now(); };
   const rows = hold(list, held, draw);
@@ -154,7 +179,7 @@ export function timeline() {
   const tools = h('div', { class: 'tools' },
     select('Rows', [['vf', 'by VF'], ['vm', 'by VM']], set('rows')), select('Show', [['changed', 'where something changed'], ['all', 'all']], set('only')),
     h('label', { class: 'choice' }, h('input', { type: 'checkbox', onchange: (e) => set('repairs')(e.target.checked) }), h('span', null, 'with repairs')));
-  const part = section('timeline', 'Holders of VFs over time', 'The last hour; click a mark for the move, its Steps and its reason.', tools, legend(), note, h('div', { class: 'time-frame' }, head, list), held, pager.element);
+  const part = section('timeline', 'Holders of VFs over time', 'The last hour; click a mark for the move, its Steps and its reason. By keyboard, the arrows lead from mark to mark.', tools, legend(), note, h('div', { class: 'time-frame' }, head, list), held, pager.element);
   part.dataset.short = 'Timeline';
   let wide = 0;
   new ResizeObserver(() => { if (list.clientWidth !== wide) rows.now(); wide = list.clientWidth; }).observe(list);

@@ -131,7 +131,8 @@ export function vms() {
   part.dataset.short = 'VMs';
   addEventListener('keyup', (e) => {
     if (e.key !== '/' || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) || e.ctrlKey || e.metaKey || e.altKey) return;
-    search.focus();
+    part.scrollIntoView({ block: 'start' });
+    search.focus({ preventScroll: true });
   });
   search.setAttribute('aria-keyshortcuts', '/');
 

@@ -50,6 +50,7 @@ func TestKeyboard(t *testing.T) {
 	p.press(kb.Enter)
 	p.until(`document.activeElement.id === 'main'`)
 	p.tabTo(`e.matches('#timeline button.mark')`)
+	p.roves()
 	p.press(kb.Enter)
 	p.until(`document.querySelector('dialog[open]') && document.querySelector('dialog').contains(document.activeElement)`)
 	// a mark of several moves lists them
@@ -67,11 +68,39 @@ func TestKeyboard(t *testing.T) {
 	p.until(`document.querySelector('#live .at').textContent.endsWith(':01') && document.activeElement.matches('#timeline button.mark')`)
 	p.press("/")
 	p.until(`document.activeElement.matches('#vms input[type=search]')`)
+	p.until(`(r => r && r.getBoundingClientRect().top < innerHeight)(document.querySelector('.vm-list tbody tr'))`) // the results can be seen
 	p.press("web-9")
 	p.until(`document.querySelectorAll('.vm-list tbody tr').length === 1`)
 	p.tabTo(`e.matches('.vm-list a')`)
 	p.press(kb.Enter)
 	p.until(`location.pathname.startsWith('/vm/') && document.querySelector('h1 bdi')?.textContent === 'web-9'`)
+}
+
+// roves checks that the focused mark of a move is one stop of the tab key with all others, and that the arrow keys lead to these. The
+// first mark has the focus in the end.
+func (p *tab) roves() {
+	p.t.Helper()
+	if n, all := eval[int](p, `document.querySelectorAll('.mark[tabindex="0"]').length`),
+		eval[int](p, `document.querySelectorAll('#timeline .mark').length`); n != 1 || all < 2 {
+		p.t.Errorf("%d of %d marks are stops of the tab key", n, all)
+	}
+	at := func() int { return eval[int](p, `[...document.querySelectorAll('#timeline .mark')].indexOf(document.activeElement)`) }
+	p.press(kb.End)
+	if last := eval[int](p, `document.querySelectorAll('#timeline .mark').length - 1`); at() != last {
+		p.t.Errorf("End leads to mark %d of %d", at(), last)
+	}
+	row := `document.activeElement.closest('.time-row')`
+	eval[bool](p, `(window.was = `+row+`, true)`)
+	p.press(kb.ArrowUp)
+	if at() < 0 || eval[bool](p, `window.was === `+row) {
+		p.t.Error("the arrow up does not lead to another row")
+	}
+	p.press(kb.Home)
+	p.press(kb.ArrowRight)
+	if at() != 1 || eval[int](p, `document.querySelectorAll('.mark[tabindex="0"]').length`) != 1 {
+		p.t.Errorf("the arrow leads from the first mark to %d", at())
+	}
+	p.press(kb.ArrowLeft)
 }
 
 // The page shows updates, the loss of the daemon and its return without being reloaded.
