@@ -145,6 +145,11 @@ func (c *Client) Overrides(ctx context.Context) ([]api.Override, error) {
 	return get[[]api.Override](ctx, c, "overrides")
 }
 
+// Raw returns the answer to GET /v1/PATH as it is.
+func (c *Client) Raw(ctx context.Context, path string) (json.RawMessage, error) {
+	return get[json.RawMessage](ctx, c, path)
+}
+
 // After waits until the daemon's revision differs from that one, for little more than half a minute at most. It returns the
 // current revision, which may be the same.
 func (c *Client) After(ctx context.Context, revision uint64) (uint64, error) {

@@ -46,6 +46,7 @@ var notRun = map[string]string{
 	"plan --offline":   "starts sluiced on this machine",
 	"bw --watch":       "runs until somebody ends it",
 	"config show":      "reads /etc/sluice/sluice.yaml; package cli runs it",
+	"sysdump":          "reads this machine and writes a file; package cli runs it",
 	"reload":           "the demo has no sluice.yaml",
 	"vpf":              "the demo has no virtual PFs",
 	"vpf list":         "the demo has no virtual PFs",
