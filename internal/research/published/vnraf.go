@@ -19,6 +19,10 @@ var VNRAF = Paper{
 			Points: vnrafTable3(),
 		},
 		{
+			Name: "tiers", Title: "tiers of bandwidth for VFs", Source: "section 4.5, equation 7",
+			Outside: "the paper measures nothing of its tiers",
+		},
+		{
 			Name: "figure-7a", Title: "delay of web servers' answers, 100 requests/s to each of 1 to 48 VMs", Source: "section 5.3, figure 7a",
 			X: "VMs", Y: "less delay with VFs, %",
 			Assumes: "Virtio is a queue that all VMs share. The paper does not state the number of VFs: 4, as in its table 3.",

@@ -28,7 +28,7 @@ func Reproduced(w io.Writer, list []*reproduce.Outcome) error {
 
 // figure prints one figure.
 func figure(p *writer, x *reproduce.Outcome) {
-	p.printf("%s: %s (%s): %s\n", x.Figure.Name, x.Figure.Title, x.Figure.Source, x.Status())
+	p.printf("%s: %s (%s): %s\n", x.Figure.Name, x.Figure.Title, x.Figure.Source, x.Verdict())
 	if x.Figure.Assumes != "" {
 		p.printf("%s\n", wrapped("  ", x.Figure.Assumes))
 	}

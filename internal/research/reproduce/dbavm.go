@@ -23,6 +23,7 @@ var dbavm = []Experiment{
 			return rates[1], rates[1] < 0.95*700, nil
 		},
 	}}},
+	{Figure: "figure-3", Run: dbavmFigure3},
 	{Figure: "figure-5a", Run: dbavmFigure5a, Sweeps: []Sweep{
 		{
 			Open: "Mbit/s that each VM sends in scenario 1", Ours: "700", Values: []float64{350, 500, 700, 750, 850, 1000},
@@ -139,6 +140,18 @@ func dbavmFigure2(ctx context.Context) (*Measured, error) {
 		}
 	}
 	return m, nil
+}
+
+func dbavmFigure3(ctx context.Context) (*Measured, error) {
+	vms, err := frames(ctx, "dbavm-64-bytes.yaml", "native", nil)
+	if err != nil {
+		return nil, err
+	}
+	all := 0.0
+	for _, vm := range vms {
+		all += vm.pps
+	}
+	return numbers(map[string]float64{"all VMs": all}), nil
 }
 
 // mbits returns the mean Mbit/s on the wire of each VM under an allocator.

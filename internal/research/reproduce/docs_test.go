@@ -2,6 +2,7 @@ package reproduce_test
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ func TestPages(t *testing.T) {
 	for _, c := range report.Counts(list) {
 		fmt.Fprintf(&all, "| %s | %d | %d | %d | %d | %d |\n", c.System, c.Experiments, c.Derived, c.Fitted, c.Contradicted, c.OutOfScope)
 	}
+	checkFormats(t, list)
 	golden.Section(t, "../../../docs/papers/README.md", "all", all.String())
 	for _, p := range published.Papers() {
 		var of []*reproduce.Outcome
@@ -43,5 +45,26 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden.Section(t, "../../../docs/papers/"+p.Name+".md", "table", "```text\n"+text.String()+"```\n")
+	}
+}
+
+// checkFormats checks that all can be written for programs, and that each figure with axes is drawn.
+func checkFormats(t *testing.T, list []*reproduce.Outcome) {
+	t.Helper()
+	if err := report.ReproducedJSON(io.Discard, list); err != nil {
+		t.Error(err)
+	}
+	var page strings.Builder
+	if err := report.ReproducedHTML(&page, list); err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	for _, x := range list {
+		if x.Figure.Y != "" {
+			want++
+		}
+	}
+	if got := strings.Count(page.String(), "<svg"); got != want || want == 0 {
+		t.Errorf("%d figures are drawn, want %d", got, want)
 	}
 }

@@ -233,6 +233,20 @@ func (x *Outcome) Status() Verdict {
 	return worst
 }
 
+// Verdict returns the status in words: of how many points, if not of all.
+func (x *Outcome) Verdict() string {
+	status, n := x.Status(), 0
+	for _, r := range x.Rows {
+		if r.Verdict == status {
+			n++
+		}
+	}
+	if n == len(x.Rows) {
+		return string(status)
+	}
+	return fmt.Sprintf("%s (%d of %d points)", status, n, len(x.Rows))
+}
+
 // Unexpected counts points that are not as they are said to be.
 func Unexpected(list []*Outcome) (n int) {
 	for _, x := range list {
