@@ -17,16 +17,13 @@ func TestSlowness(t *testing.T) {
 	}
 }
 
-// A machine under load is measured as slower; otherwise deadlines would not adapt.
+// A machine under load is measured as slower; otherwise deadlines would not adapt. Not every time: the scheduler may let one measurement
+// pass before the others.
 func TestLoadShows(t *testing.T) {
-	best := func() time.Duration {
-		least := measure()
-		for range 4 {
-			least = min(least, measure())
-		}
-		return least
+	before := measure()
+	for range 4 {
+		before = min(before, measure())
 	}
-	before := best()
 	var stop atomic.Bool
 	defer stop.Store(true)
 	for range 8 * runtime.GOMAXPROCS(0) {
@@ -36,8 +33,12 @@ func TestLoadShows(t *testing.T) {
 			}
 		}()
 	}
-	if after := measure(); after < 2*before {
-		t.Errorf("the work took %s, and %s with eight others at it for every processor", before, after)
+	after := measure()
+	for n := 1; n < 10 && after < 2*before; n++ {
+		after = max(after, measure())
+	}
+	if after < 2*before {
+		t.Errorf("the work took %s, and at most %s with eight others at it for every processor", before, after)
 	}
 }
 
