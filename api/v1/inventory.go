@@ -61,7 +61,8 @@ type Explanation struct {
 	Override   *Override   `json:"override,omitempty"`
 	UnderWay   *MoveReport `json:"under_way,omitempty"`
 	LastMove   *MoveReport `json:"last_move,omitempty"`
-	Changes    []string    `json:"would_change"` // what would change the verdict
+	Events     []Event     `json:"events,omitempty"` // the last ones of the VM, oldest first
+	Changes    []string    `json:"would_change"`     // what would change the verdict
 }
 
 // Path is a NIC of a VM, with its traffic over virtio and over the VF behind it.

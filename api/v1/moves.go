@@ -24,7 +24,8 @@ type MoveReport struct {
 
 // Cause is what brought a move or an Event about.
 type Cause struct {
-	// Kind is policy, link-down, link-up, switch, drain, pin, release, reload, restart, sla, guest, failure, finding or outsider.
+	// Kind is policy, link-down, link-up, switch, drain, pin, release, reload, restart, sla, guest, failure, finding,
+	// taker or outsider.
 	Kind    string `json:"kind"`
 	Text    string `json:"text"` // half a sentence
 	PF      string `json:"pf,omitempty"`

@@ -207,6 +207,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.rules(d.host.conf.Load()) })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
 	past := history.New()
+	past.Tell = d.tell
 	d.backend.Seen = past.Add
 	d.whatIf = history.NewWhatIf(past, history.WhatIfEvery, time.Now, computeWhatIf)
 	d.runner.Publish = func(v *model.View) {
@@ -257,6 +258,22 @@ func warn(list []string, log *slog.Logger) {
 	for _, w := range list {
 		log.Warn(w)
 	}
+}
+
+// tell logs what has happened. Moves and failures of the loop log themselves.
+func (d *daemonState) tell(e *model.Event) {
+	level := slog.LevelInfo
+	switch {
+	case e.Move != 0 || e.Kind == model.EventStart || e.Kind == model.EventError || e.Kind == model.EventErrorEnd:
+		return
+	case e.Alarm:
+		level = slog.LevelWarn
+	}
+	text := e.Text
+	if e.Kind == model.EventLost {
+		text = "a VM lost its VF"
+	}
+	d.log.Log(context.Background(), level, text, "event", string(e.Kind), "vm", e.VMName, "vf", e.VF.String(), "cause", e.Cause.String())
 }
 
 // refreshing makes the next Snapshot read again what a Step has changed.

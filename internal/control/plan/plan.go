@@ -64,11 +64,11 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 			}
 		}
 	}
-	moves := append(unplugs, plugs...)
-	for i := range moves {
-		moves[i].Cause = causeOf(snap, target, &moves[i])
+	unplugs = append(unplugs, plugs...)
+	for i := range unplugs {
+		unplugs[i].Cause = causeOf(snap, target, &unplugs[i])
 	}
-	return moves
+	return unplugs
 }
 
 // assignmentsOf cuts a VM's assignments off the front of all, which is sorted by VM.

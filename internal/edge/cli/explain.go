@@ -17,8 +17,8 @@ func (a *app) explainCommand() *cobra.Command {
 		Long: `Says in one sentence why the VM holds a VF or does not, and then gives the details: the
 load of its paths, where the figures come from and how reliable they are, the worth of a
 packet if it is not 1, what the policy learned of its bursts, what its NICs are guaranteed
-and allowed, what forbids moving it, the last move and its error, and what would change
-the decision.`,
+and allowed, what forbids moving it, the last move and its error, what happened to it lately
+and by which cause, and what would change the decision.`,
 		Example: "sluice explain web-1\nsluice explain 6ba7b810-9dad-11d1-80b4-00c04fd430c8 -o json",
 		Args:    oneVM, ValidArgsFunction: a.completeVM,
 	}
@@ -73,6 +73,9 @@ func printExplanation(w io.Writer, e api.Explanation) {
 	}
 	if e.LastMove != nil {
 		put("last move", moveLine(*e.LastMove))
+	}
+	for i := range e.Events {
+		put(map[bool]string{true: "events"}[i == 0], eventLine(&e.Events[i], ""))
 	}
 	for i, c := range e.Changes {
 		put(map[bool]string{true: "would change"}[i == 0], c)

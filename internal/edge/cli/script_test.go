@@ -216,8 +216,12 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	case "drained":
 		b = edgetest.NewBackend(drained())
 	}
+	var past server.History
+	if slices.Contains(args, "events") {
+		past = happened{}
+	}
 	s, err := server.New(server.Options{
-		Backend: b, Version: "1.2.3", Socket: filepath.Join(ts.Getenv("WORK"), "s.sock"),
+		History: past, Backend: b, Version: "1.2.3", Socket: filepath.Join(ts.Getenv("WORK"), "s.sock"),
 		Now: func() time.Time { return edgetest.Now }, Stale: time.Minute, VirtualPFs: vpfs(strings.Join(args, "")),
 		Preparer: &edgetest.Preparer{},
 		WhatIf:   &tried{ready: slices.Contains(args, "whatif"), slow: slices.Contains(args, "slow")},
@@ -234,6 +238,29 @@ func startDaemon(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	})
 	backends.Store(ts.Getenv("WORK"), b)
+}
+
+// happened has the events of an evening.
+type happened struct{}
+
+// History implements server.History.
+func (happened) History(answer.HistoryQuery) api.History { return api.History{} }
+
+// Events implements server.History.
+func (happened) Events(q answer.EventsQuery) api.Events {
+	at := edgetest.Now.Add(-time.Hour)
+	down := model.Cause{Kind: model.CauseLinkDown, PF: "pf1"}
+	list := []model.Event{
+		{ID: 1, At: at, Kind: model.EventLink, Text: down.String(), Alarm: true, Cause: down},
+		{ID: 2, At: at.Add(time.Second), Kind: model.EventUnplug, VM: edgetest.ID(8), VMName: "web-10", VF: model.VFID{PF: "pf1"}, Cause: down},
+	}
+	for i := range 10 {
+		list = append(list, model.Event{
+			ID: uint64(3 + i), At: at.Add(2 * time.Second), Kind: model.EventUnplug, VM: model.VMID(fmt.Sprint(i)), //nolint:gosec // few
+			VMName: fmt.Sprintf("db-%d\x1b[2J", i), Cause: down,
+		})
+	}
+	return answer.Events(list, q)
 }
 
 // tried is a WhatIf whose result is known at the second request.

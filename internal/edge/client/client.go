@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -123,6 +124,12 @@ func (c *Client) History(ctx context.Context, q answer.HistoryQuery) (api.Histor
 		v.Set("from", q.From.Format(time.RFC3339Nano))
 	}
 	return get[api.History](ctx, c, "history?"+v.Encode())
+}
+
+// Happened returns what has happened on the host, or to one VM.
+func (c *Client) Happened(ctx context.Context, q answer.EventsQuery) (api.Events, error) {
+	v := url.Values{"vm": {q.VM}, "after": {strconv.FormatUint(q.After, 10)}, "last": {strconv.Itoa(q.Last)}}
+	return get[api.Events](ctx, c, "events?"+v.Encode())
 }
 
 // WhatIf returns what other policies would have achieved in the last hour. Running is set while that is being computed.

@@ -20,6 +20,7 @@ func (c *Client) Events(ctx context.Context, tell func(revision uint64) error) e
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Accept", "text/event-stream")
 	endless := *c.http
 	endless.Timeout = 0
 	resp, err := endless.Do(req)

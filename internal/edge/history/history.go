@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/api/v1"
+	"sluice/internal/control/events"
 	"sluice/internal/edge/answer"
 	"sluice/internal/model"
 )
@@ -19,10 +20,11 @@ const (
 	maxPFs      = 256  // per step
 	maxMoves    = 1000 // about 2 kB each
 	maxHoldings = 2000 // that have ended
+	maxEvents   = 5000 // about 300 bytes each
 	figuresOfVM = 3    // packets/s on virtio and on VFs, bytes/s
 )
 
-// Memory holds the last hour. It is safe for concurrent use; create it with New.
+// Memory holds the last hour, and the last events. It is safe for concurrent use; create it with New.
 type Memory struct {
 	mu sync.Mutex // held only to add a View or to copy some pointers
 
@@ -38,6 +40,11 @@ type Memory struct {
 	moves    []*api.MoveRecord // sorted by ID
 	ended    uint64            // ID of the move that ended last
 	dropped  int
+
+	watcher events.Watcher
+	events  []model.Event // however old
+	// Tell, if set, is called with each event. It must not call the Memory.
+	Tell func(*model.Event)
 }
 
 // New returns an empty Memory.
@@ -53,6 +60,7 @@ func (m *Memory) Add(v *model.View) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.revision = v.Revision
+	m.noteEvents(v)
 	if s := v.Snapshot; s != nil && m.newer(s.Time.Round(0)) {
 		m.closeStep(s.Time)
 		m.at = s.Time.Round(0) // wall-clock time, like the steps

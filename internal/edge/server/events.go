@@ -3,7 +3,13 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/answer"
+	"sluice/internal/model"
 )
 
 // Timing of the event stream, per connection.
@@ -14,6 +20,51 @@ const (
 	eventRetry   = 2 * time.Second        // after which a browser reconnects
 )
 
+// eventStream is what a client accepts that wants revisions as they come.
+const eventStream = "text/event-stream"
+
+// streams tells a request for the stream of revisions from one for what has happened, which accepts JSON or has a query.
+func streams(r *http.Request) bool {
+	accepts := r.Header.Get("Accept")
+	return strings.Contains(accepts, eventStream) || r.URL.RawQuery == "" && !strings.Contains(accepts, "application/json")
+}
+
+// happened answers with what has happened.
+func (h *handler) happened(w http.ResponseWriter, r *http.Request) {
+	var q answer.EventsQuery
+	form := r.URL.Query()
+	q.VM = form.Get("vm")
+	number := func(key string, bits int) (n uint64, ok bool) {
+		text := form.Get(key)
+		if text == "" {
+			return 0, true
+		}
+		n, err := strconv.ParseUint(text, 10, bits)
+		if err != nil {
+			writeError(w, http.StatusBadRequest, &api.Error{
+				Text: key + ": " + strconv.Quote(model.Shorten(text)) + " is not a number", Remedy: "send for example " + key + "=20",
+			})
+		}
+		return n, err == nil
+	}
+	last, ok := number("last", 31) //nolint:mnd // fits an int everywhere
+	if !ok {
+		return
+	}
+	q.Last = int(last) //nolint:gosec // of 31 bits
+	if q.After, ok = number("after", 64); !ok {
+		return
+	}
+	out := h.opts.History.Events(q)
+	if q.VM != "" && len(out.Lines) == 0 {
+		if _, err := answer.Find(h.view(), q.VM); err != nil {
+			writeError(w, http.StatusNotFound, err)
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, out)
+}
+
 // events sends every new revision, at most two per second; intermediate ones are skipped. The loop never waits for a
 // client: each client fetches the latest revision when it gets to it. The stream lasts until the client disconnects or the
 // server shuts down.
@@ -23,7 +74,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusServiceUnavailable, tooMany("streams of events", c.share))
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", eventStream)
 	control := http.NewResponseController(w)
 	send := func(text string) bool {
 		_ = control.SetWriteDeadline(time.Now().Add(eventTimeout)) // replaces the server's write timeout

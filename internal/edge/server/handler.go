@@ -51,6 +51,7 @@ func (h *handler) routes() http.Handler {
 	mux.HandleFunc("GET /v1/vpf", h.virtualPFs)
 	if o.History != nil {
 		mux.HandleFunc("GET /v1/history", h.history)
+		mux.HandleFunc("GET /v1/events", h.happened)
 	}
 	if o.WhatIf != nil {
 		mux.HandleFunc("GET /v1/whatif", observed(h, o.WhatIf.WhatIf))
@@ -72,8 +73,15 @@ func (h *handler) routes() http.Handler {
 	}
 	mux.HandleFunc("/", notFound)
 	all := http.NewServeMux()
-	all.HandleFunc("GET /v1/events", h.events)
-	all.Handle("/", timed(mux))
+	limited := timed(mux)
+	all.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) {
+		if streams(r) {
+			h.events(w, r)
+		} else {
+			limited.ServeHTTP(w, r)
+		}
+	})
+	all.Handle("/", limited)
 	return h.bounded(all)
 }
 
@@ -230,8 +238,14 @@ func (h *handler) explain(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, err)
 		return
 	}
+	if h.opts.History != nil {
+		e.Events = h.opts.History.Events(answer.EventsQuery{VM: e.VM.ID, Last: eventsExplained}).Lines
+	}
 	writeJSON(w, http.StatusOK, e)
 }
+
+// eventsExplained is how many events of a VM an explanation has.
+const eventsExplained = 5
 
 // health answers 200 while observations of the host are recent.
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) {

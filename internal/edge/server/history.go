@@ -14,6 +14,7 @@ import (
 // History is the daemon's recording of the last hour. Querying it must not block the loop.
 type History interface {
 	History(q answer.HistoryQuery) api.History
+	Events(q answer.EventsQuery) api.Events
 }
 
 // WhatIf returns what other policies would have achieved in the last hour, as far as computed. It must not block.

@@ -1,9 +1,12 @@
 package server_test
 
 import (
+	"encoding/json"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"sluice/internal/edge/client"
 	"sluice/internal/edge/edgetest"
 	"sluice/internal/edge/server"
+	"sluice/internal/model"
 	"sluice/internal/tests/testkit"
 )
 
@@ -20,6 +24,11 @@ import (
 type past struct {
 	mu    sync.Mutex
 	asked []answer.HistoryQuery
+}
+
+// Events has one event, of the VM that is gone.
+func (p *past) Events(q answer.EventsQuery) api.Events {
+	return answer.Events([]model.Event{{ID: 3, At: edgetest.Now, Kind: model.EventUnplug, VM: "id", VMName: "gone"}}, q)
 }
 
 func (p *past) History(q answer.HistoryQuery) api.History {
@@ -64,6 +73,40 @@ func TestHistory(t *testing.T) {
 		if w := <-get(h, path); w.Code != want {
 			t.Errorf("%s: %d %s, want %d", path, w.Code, w.Body, want)
 		}
+	}
+}
+
+func TestHappened(t *testing.T) {
+	o := options(edgetest.NewBackend(withRevision(7)))
+	o.History = &past{}
+	h := server.NewHandler(o)
+	for path, want := range map[string]struct {
+		code   int
+		events int
+	}{
+		"/v1/events?last=0":                {http.StatusOK, 1},
+		"/v1/events?vm=gone&last=2&after=": {http.StatusOK, 1},
+		"/v1/events?vm=db":                 {http.StatusOK, 0},
+		"/v1/events?after=3":               {http.StatusOK, 0},
+		"/v1/events?vm=nobody":             {http.StatusNotFound, 0},
+		"/v1/events?last=-1":               {http.StatusBadRequest, 0},
+		"/v1/events?after=x":               {http.StatusBadRequest, 0},
+	} {
+		w := <-get(h, path)
+		var e api.Events
+		if err := json.Unmarshal(w.Body.Bytes(), &e); w.Code != want.code || err != nil || len(e.Lines) != want.events {
+			t.Errorf("%s: %d %s %v, want %d and %d events", path, w.Code, w.Body, err, want.code, want.events)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/v1/events", nil)
+	r.Header.Set("Accept", "application/json")
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); !strings.HasPrefix(w.Body.String(), `{"now":`) {
+		t.Errorf("a request that accepts JSON gets %s", w.Body)
+	}
+	o.History = nil
+	if w := <-get(server.NewHandler(o), "/v1/events?last=0"); w.Code != http.StatusNotFound {
+		t.Errorf("without a history: %d %s", w.Code, w.Body)
 	}
 }
 

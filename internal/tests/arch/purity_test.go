@@ -30,6 +30,7 @@ var pure = map[string][]string{
 	"channel":           {"reader.go", "server.go", "client.go"},
 	"control/vpf":       nil,
 	"control/loop":      nil,
+	"control/events":    nil,
 }
 
 // harmless lists what pure code may import of the standard library and, if not all of a package is harmless, what it may use of it (+)

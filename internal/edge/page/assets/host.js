@@ -9,13 +9,14 @@ import { underWay } from './underway.js';
 import { loads } from './loads.js';
 import { timeline } from './timeline.js';
 import { moves } from './moves.js';
+import { events } from './events.js';
 import { vms } from './vms.js';
 import { policies } from './policies.js';
 import { virtualPFs } from './vpf.js';
 
 export function host(main) {
-  const parts = [verdict(), glance(), loads(), troubles(), underWay(), timeline(), moves(), vms(), policies(), virtualPFs()];
-  const [now, top, load, trouble, under, when, moved, list, policy, virtual] = parts;
-  main.append(h('h1', { class: 'sr' }, 'Host'), now, top, h('div', { class: 'columns' }, h('div', { class: 'wide' }, load, under), h('div', { class: 'narrow' }, trouble)), when, moved, list, policy, virtual);
-  nav([top, trouble, when, moved, list, policy]);
+  const parts = [verdict(), glance(), loads(), troubles(), underWay(), events(), timeline(), moves(), vms(), policies(), virtualPFs()];
+  const [now, top, load, trouble, under, happened, when, moved, list, policy, virtual] = parts;
+  main.append(h('h1', { class: 'sr' }, 'Host'), now, top, h('div', { class: 'columns' }, h('div', { class: 'wide' }, load, under), h('div', { class: 'narrow' }, trouble)), happened, when, moved, list, policy, virtual);
+  nav([top, trouble, happened, when, moved, list, policy]);
 }

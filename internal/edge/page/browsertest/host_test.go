@@ -208,7 +208,7 @@ func (h *host) moves(v *model.View) {
 	swap := model.MoveStatus{
 		ID: 3, Move: model.Move{
 			Kind: model.MovePlug, VM: idOf(0), VMName: h.name(0), VF: model.VFID{PF: "pf2", Index: 0},
-			Reason: v.Target.Reasons[len(v.Target.Reasons)-1],
+			Reason: v.Target.Reasons[len(v.Target.Reasons)-1], Cause: model.Cause{Kind: model.CauseLinkUp, PF: "pf2"},
 		}, Started: edgetest.Now.Add(-10 * time.Minute),
 		Ended: edgetest.Now.Add(-10*time.Minute + 640*time.Millisecond),
 	}

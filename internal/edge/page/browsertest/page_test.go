@@ -95,6 +95,7 @@ func TestHost(t *testing.T) {
 		p.until(`document.querySelectorAll('.time-row').length > 0 && document.querySelector('.chart canvas')`)
 		p.until(`document.querySelectorAll('.move-list tbody tr').length > 1 && document.querySelectorAll('.vm-list .spark').length > 9`)
 		p.until(`document.querySelector('.pfs .link').textContent.includes('capacity 9.4Gbit of 10Gbit, inferred')`)
+		p.until(`document.getElementById('events').textContent.includes('got VF pf2/0: link of pf2 up again')`)
 		p.marked()
 		p.sound()
 		p.named()

@@ -1,0 +1,176 @@
+package events
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a View with VM a, which holds pf0/0, and pf0 on which all is well.
+func world(at time.Duration) *model.View {
+	vf := model.VFID{PF: "pf0"}
+	return &model.View{
+		Mode: model.ModeEnforce, Rules: model.Rules{Policy: "adaptive"}, Bandwidth: &model.Bandwidth{Links: []model.LinkState{{PF: "pf0"}}},
+		Snapshot: &model.Snapshot{
+			Time: noon.Add(at),
+			PFs: []model.PF{{Name: "pf0", Managed: true, LinkUp: true, VFs: []model.VF{
+				{ID: vf, Owner: model.OwnerSluice, Holder: "a"},
+			}}},
+			VMs: []model.VM{{ID: "a", Name: "web-07", State: model.VMRunning, NICs: []model.NIC{{VF: vf}}}},
+		},
+	}
+}
+
+// free takes the VF away from VM a.
+func free(v *model.View) {
+	v.Snapshot.PFs[0].VFs[0].Owner, v.Snapshot.PFs[0].VFs[0].Holder = model.OwnerFree, ""
+}
+
+func unplug(at time.Duration, err string) model.MoveStatus {
+	return model.MoveStatus{
+		ID: 1, Ended: noon.Add(at), Error: err,
+		Move: model.Move{
+			Kind: model.MoveUnplug, VM: "a", VMName: "web-07", VF: model.VFID{PF: "pf0"}, Cause: model.Cause{Kind: model.CauseLinkDown, PF: "pf0"},
+		},
+	}
+}
+
+func text(e *model.Event) string {
+	return fmt.Sprintf("%s %s %s|%s|%t %s", e.At.Format(time.TimeOnly), e.Kind, e.VMName, e.Text, e.Alarm, e.Cause)
+}
+
+// Each change between two Views is told once, and what stays is not told.
+func TestEachChangeIsToldOnce(t *testing.T) {
+	pin := model.Override{Kind: model.OverridePin, VM: "a", VMName: "web-07", By: "ann", At: noon.Add(-time.Second), Reason: "a demo"}
+	ends := pin
+	ends.Until = noon.Add(2 * time.Second)
+	for name, c := range map[string]struct {
+		before, then, later func(*model.View)
+		want                []string // told by then
+		over                []string // told when it is as before again
+	}{
+		"nothing": {},
+		"a link goes down": {
+			then: func(v *model.View) { v.Snapshot.PFs[0].LinkUp = false },
+			want: []string{"12:00:01 link |link of pf0 down|true link of pf0 down"},
+			over: []string{"12:00:02 link |link of pf0 up again|false link of pf0 up again"},
+		},
+		"a PF leaves its bridge": {
+			then: func(v *model.View) { v.Snapshot.PFs[0].Uplink.Why = "pf0 is in no bridge" },
+			want: []string{"12:00:01 link |pf0 is in no bridge|true pf0 is in no bridge"},
+			over: []string{"12:00:02 link |pf0 is connected to its switch again|false pf0 is connected to its switch again"},
+		},
+		"somebody pins": {
+			then: func(v *model.View) { v.Overrides = []model.Override{pin} },
+			want: []string{"11:59:59 request web-07|pin of web-07 by ann (a demo)|false pinned by ann"},
+			over: []string{"12:00:02 request-over web-07|pin of web-07 by ann (a demo) is over|false pinned by ann"},
+		},
+		"a pin ends by itself": {
+			then: func(v *model.View) { v.Overrides = []model.Override{ends} },
+			want: []string{"11:59:59 request web-07|pin of web-07 by ann (a demo)|false pinned by ann"},
+			over: []string{"12:00:02 request-over web-07|pin of web-07 by ann (a demo) is over, because its time was up|false pinned by ann"},
+		},
+		"a reload": {
+			then:  func(v *model.View) { v.Reloaded, v.Rules.Policy = noon, "fair" },
+			later: func(v *model.View) { v.Reloaded, v.Rules.Policy = noon, "fair" },
+			want: []string{
+				"12:00:00 reload |sluice.yaml was reloaded with other rules: policy fair instead of adaptive|false sluice.yaml changed",
+			},
+		},
+		"another mode": {
+			then:  func(v *model.View) { v.Mode = model.ModeObserve },
+			later: func(v *model.View) { v.Mode = model.ModeObserve },
+			want:  []string{"12:00:01 mode |observe mode instead of enforce|false sluice.yaml changed"},
+		},
+		"the host cannot be observed": {
+			then: func(v *model.View) { v.Errors = []string{"libvirt is gone"} },
+			want: []string{"12:00:01 error |libvirt is gone|true libvirt is gone"},
+			over: []string{"12:00:02 error-over |the daemon works again without errors|false "},
+		},
+		"a move": {
+			then:  func(v *model.View) { free(v); v.Recent = []model.MoveStatus{unplug(time.Second, "")} },
+			later: func(v *model.View) { free(v); v.Recent = []model.MoveStatus{unplug(time.Second, "")} },
+			want:  []string{"12:00:01 unplug web-07||false link of pf0 down"},
+		},
+		"a move under way": {
+			then:  func(v *model.View) { free(v); v.Active = []model.MoveStatus{unplug(0, "")} },
+			later: func(v *model.View) { free(v); v.Recent = []model.MoveStatus{unplug(2*time.Second, "")} },
+			over:  []string{"12:00:02 unplug web-07||false link of pf0 down"},
+		},
+		"a move that fails": {
+			then:  func(v *model.View) { v.Recent = []model.MoveStatus{unplug(time.Second, "detach: no answer")} },
+			later: func(v *model.View) { v.Recent = []model.MoveStatus{unplug(time.Second, "detach: no answer")} },
+			want:  []string{"12:00:01 failed web-07|unplug|true detach: no answer"},
+		},
+		"somebody detaches the VF": {
+			then: free, later: free, want: []string{"12:00:01 lost web-07||false detached by somebody else"},
+		},
+		"the VM ends": {
+			then:  func(v *model.View) { free(v); v.Snapshot.VMs = nil },
+			later: func(v *model.View) { free(v); v.Snapshot.VMs = nil },
+			want:  []string{"12:00:01 lost web-07||false the VM ended"},
+		},
+		"the VM cannot be read": {
+			then: func(v *model.View) { free(v); v.Snapshot.VMs, v.Snapshot.Unread = nil, []model.VMID{"a"} },
+		},
+		"a guarantee is short": {
+			then: func(v *model.View) { v.Bandwidth.Links[0].Shortage = &model.Shortage{Text: "db-1 lacks 1Gbit"} },
+			want: []string{"12:00:01 short |db-1 lacks 1Gbit|true db-1 lacks 1Gbit"},
+		},
+	} {
+		as := func(at time.Duration, edit func(*model.View)) *model.View {
+			v := world(at)
+			if edit != nil {
+				edit(v)
+			}
+			return v
+		}
+		w := &Watcher{}
+		tell := func(v *model.View) (out []string) {
+			for _, e := range w.Next(v) {
+				if e.ID != w.count-uint64(len(w.out)-1-len(out)) {
+					t.Errorf("%s: event %d of %d", name, e.ID, w.count)
+				}
+				out = append(out, text(&e))
+			}
+			return out
+		}
+		if got, want := tell(world(0)), []string{
+			"12:00:00 start |Sluice started in enforce mode, policy adaptive|false ",
+		}; !slices.Equal(got, want) {
+			t.Errorf("%s: at the start %q, want %q", name, got, want)
+		}
+		if got := tell(as(time.Second, c.then)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if got := tell(as(time.Second, c.then)); len(got) > 0 {
+			t.Errorf("%s: told again: %q", name, got)
+		}
+		if got := tell(as(2*time.Second, c.later)); !slices.Equal(got, c.over) {
+			t.Errorf("%s: afterwards %q, want %q", name, got, c.over)
+		}
+	}
+}
+
+// A guarantee that is short again and again within a minute is short once, and kept again when it has not been short for one.
+func TestShortageThatComesAndGoesIsOne(t *testing.T) {
+	w := &Watcher{}
+	var got []string
+	for i := range 8 {
+		v := world(time.Duration(i) * 30 * time.Second)
+		if i == 1 || i == 3 {
+			v.Bandwidth.Links[0].Shortage = &model.Shortage{Text: "db-1 lacks 1Gbit"}
+		}
+		for _, e := range w.Next(v) {
+			got = append(got, e.At.Format(time.TimeOnly)+" "+string(e.Kind))
+		}
+	}
+	if want := []string{"12:00:00 start", "12:00:30 short", "12:01:30 short-over"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,137 @@
+package answer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// EventsQuery selects events.
+type EventsQuery struct {
+	VM    string // name or UUID; "": the whole host
+	After uint64 // ID of an event: only newer ones; 0: all
+	Last  int    // at most so many lines; 0: all
+}
+
+// Events of one cause are one line if each follows the one before within eventPause, and all of them begin within eventSpan.
+const (
+	eventPause = 30 * time.Second
+	eventSpan  = 10 * time.Minute
+)
+
+// eventKey is what events of one line have in common.
+type eventKey struct {
+	kind  model.EventKind
+	cause model.Cause
+	text  string
+}
+
+func keyOf(e *model.Event) eventKey {
+	k := eventKey{kind: e.Kind, cause: e.Cause}
+	if e.Cause.Other != "" {
+		k.cause.Other, k.cause.OtherNm = "others", ""
+	}
+	switch {
+	case e.Cause.Kind == model.CausePolicy: // at one time, it takes from some what it gives to others
+		k.cause = model.Cause{Kind: model.CausePolicy}
+	case e.Kind == model.EventFailed:
+		k.text = e.Text
+	case e.VM == "":
+		k.text = e.Text
+	}
+	return k
+}
+
+// Events puts events, oldest first, into lines.
+func Events(list []model.Event, q EventsQuery) api.Events {
+	out := api.Events{Lines: []api.Event{}}
+	if len(list) > 0 {
+		out.Newest = list[len(list)-1].ID
+	}
+	open := map[eventKey]int{} // index of the last line of a kind
+	var newest []*model.Event  // of each line
+	for i := range list {
+		e := &list[i]
+		if e.ID <= q.After || q.VM != "" && q.VM != e.VMName && q.VM != string(e.VM) {
+			continue
+		}
+		k := keyOf(e)
+		at, is := open[k]
+		if !is || e.At.Sub(out.Lines[at].To) > eventPause || e.At.Sub(out.Lines[at].From) > eventSpan {
+			at = len(out.Lines)
+			open[k] = at
+			out.Lines = append(out.Lines, api.Event{From: e.At, Kind: string(e.Kind), Text: eventText(e), Cause: causeOf(&e.Cause)})
+			newest = append(newest, e)
+		}
+		newest[at] = e
+		l := &out.Lines[at]
+		l.ID, l.To, l.Count, l.Alarm = e.ID, e.At, l.Count+1, l.Alarm || e.Alarm
+		if e.VM != "" {
+			l.VMs = append(l.VMs, api.EventVM{VM: e.VMName, ID: string(e.VM), VF: vfName(e.VF), At: e.At, Text: eventText(e), Move: e.Move})
+		}
+	}
+	for i, e := range newest {
+		if l := &out.Lines[i]; l.Count > 1 {
+			l.Text = together(e, l)
+		}
+	}
+	if q.Last > 0 && len(out.Lines) > q.Last {
+		out.Lines, out.More = slices.Clone(out.Lines[len(out.Lines)-q.Last:]), true
+	}
+	return out
+}
+
+// eventText is one event as a sentence.
+func eventText(e *model.Event) string {
+	name := cmp.Or(e.VMName, string(e.VM), "the host")
+	why := ": " + e.Cause.String()
+	switch e.Kind {
+	case model.EventPlug:
+		return name + " got VF " + e.VF.String() + why
+	case model.EventUnplug, model.EventLost:
+		return name + " lost VF " + e.VF.String() + why
+	case model.EventRepair:
+		return name + " was repaired: " + cmp.Or(e.Text, e.Cause.String())
+	case model.EventFailed:
+		return "a " + e.Text + " of " + name + " failed" + why
+	}
+	return e.Text
+}
+
+// together is a line of several events, of which e is one.
+func together(e *model.Event, l *api.Event) string {
+	vms := model.Plural(vmsIn(l), "VM")
+	why := e.Cause
+	if e.Cause.Kind == model.CausePolicy {
+		why = model.Cause{Kind: model.CausePolicy, Detail: "decided by the policy"}
+		if e.Cause.Other != "" {
+			why.Detail = "they give way to VMs that gain more"
+		}
+	} else if why.Other != "" {
+		why.Other = ""
+		return vms + " gave way to others: " + why.String()
+	}
+	switch e.Kind {
+	case model.EventPlug:
+		return vms + " got VFs: " + why.String()
+	case model.EventUnplug, model.EventLost:
+		return vms + " lost their VFs: " + why.String()
+	case model.EventRepair:
+		return fmt.Sprintf("%d repairs (%s), such as: %s", l.Count, why.String(), e.Text)
+	case model.EventFailed:
+		return fmt.Sprintf("%d %ss of %s failed: %s", l.Count, e.Text, vms, why.String())
+	}
+	return fmt.Sprintf("%s (%d times)", e.Text, l.Count)
+}
+
+func vmsIn(l *api.Event) int {
+	seen := make(map[string]bool, len(l.VMs))
+	for i := range l.VMs {
+		seen[l.VMs[i].ID] = true
+	}
+	return len(seen)
+}
