@@ -53,7 +53,8 @@ type vnrafMem struct {
 var vnrafParameters = params{
 	{
 		Name: "eps", Unit: "share", Default: 0.7, Max: 1,
-		Doc: "weight of the amount of traffic against its frequency. Lower it to favour VMs that send often over those that send much",
+		Doc: "weight of the amount of traffic, in bytes, against its frequency, the share of samples with traffic, as published. " +
+			"Bytes are so many more that in practice only 0 makes a difference: it ranks VMs by how often they send",
 	},
 	{
 		Name: "io_threshold", Unit: "percent", Default: 65, Max: 100,
