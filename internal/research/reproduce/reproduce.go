@@ -14,12 +14,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
-	"sluice/internal/config"
 	"sluice/internal/research/published"
-	"sluice/internal/research/scenario"
-	"sluice/scenarios"
 )
 
 // registry lists the experiments of each paper, by the paper's name.
@@ -57,18 +53,6 @@ type Curve struct {
 	Y      []float64 `json:"y"`
 }
 
-// Sweep tries other values of what a paper leaves open.
-type Sweep struct {
-	Open       string // what the paper leaves open
-	Unit       string // of Values
-	Ours       string // what our experiment uses
-	Values     []float64
-	Conclusion string // of the paper, which may or may not hold
-	Measures   string // what Try returns, with its unit
-	// Try runs the experiment with a value, and returns what it measures and whether the conclusion holds.
-	Try func(ctx context.Context, value float64) (measured float64, holds bool, err error)
-}
-
 // Verdict is what the comparison with a published point gave: a Status, or one of the two that fail.
 type Verdict string
 
@@ -94,13 +78,6 @@ type Outcome struct {
 	Curves []Curve
 	Remark string
 	Sweeps []Swept
-}
-
-// Swept is the result of a Sweep.
-type Swept struct {
-	*Sweep
-	Measured []float64
-	Holds    []bool
 }
 
 // Options say what is run.
@@ -257,96 +234,4 @@ func Unexpected(list []*Outcome) (n int) {
 		}
 	}
 	return n
-}
-
-func (s *Sweep) run(ctx context.Context) (Swept, error) {
-	out := Swept{Sweep: s}
-	for _, v := range s.Values {
-		m, holds, err := s.Try(ctx, v)
-		if err != nil {
-			return out, fmt.Errorf("%s %s: %w", s.Open, published.Number(v), err)
-		}
-		out.Measured = append(out.Measured, m)
-		out.Holds = append(out.Holds, holds)
-	}
-	return out, nil
-}
-
-// play runs a scenario that comes with Sluice, as changed by change, which may be nil.
-func play(ctx context.Context, file string, change func(*scenario.Scenario)) (*scenario.Result, error) {
-	data, err := scenarios.Files.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	s, err := scenario.Parse(config.Document{Name: file, Data: data})
-	if err != nil {
-		return nil, err
-	}
-	if change != nil {
-		change(s)
-	}
-	return s.Run(ctx, scenario.RunOptions{NoOptimum: true})
-}
-
-// policy returns the outcome of a policy, by its label.
-func policy(r *scenario.Result, label string) (*scenario.Outcome, error) {
-	for i := range r.Policies {
-		if r.Policies[i].Label == label {
-			return &r.Policies[i], nil
-		}
-	}
-	return nil, fmt.Errorf("%s has no policy %q", r.File, label)
-}
-
-// allocator returns the outcome of an allocator, by its label.
-func allocator(r *scenario.Result, label string) (*scenario.Kept, error) {
-	for i := range r.Guaranteed.Allocators {
-		if r.Guaranteed.Allocators[i].Label == label {
-			return &r.Guaranteed.Allocators[i], nil
-		}
-	}
-	return nil, fmt.Errorf("%s has no allocator %q", r.File, label)
-}
-
-// numbers makes a Measured of numbers.
-func numbers(list map[string]float64) *Measured {
-	m := &Measured{Values: map[string]Value{}}
-	for name, x := range list {
-		m.Values[name] = Value{Number: x}
-	}
-	return m
-}
-
-// Range says for which values the conclusion holds.
-func (s *Swept) Range() string { return Ranges(s.Values, s.Holds) }
-
-// Ranges says for which of the values, in rising order, a conclusion holds.
-func Ranges(values []float64, holds []bool) string {
-	var out []string
-	for i := 0; i < len(values); i++ {
-		if !holds[i] {
-			continue
-		}
-		from := i
-		for i+1 < len(values) && holds[i+1] {
-			i++
-		}
-		low, high := published.Number(values[from]), published.Number(values[i])
-		switch first, last := from == 0, i == len(values)-1; {
-		case first && last:
-			return "for all values tried"
-		case from == i:
-			out = append(out, "at "+low)
-		case first:
-			out = append(out, "up to "+high)
-		case last:
-			out = append(out, "from "+low+" on")
-		default:
-			out = append(out, "from "+low+" to "+high)
-		}
-	}
-	if len(out) == 0 {
-		return "for none"
-	}
-	return strings.Join(out, ", ")
 }
