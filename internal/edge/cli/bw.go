@@ -36,22 +36,31 @@ Rates are in bits per second on the wire, and also in packets per second (pps) w
 SLA has a packet rate. With a VM, only its NICs are shown, with the reason as a sentence
 and every limit. In observe mode nothing is limited: ALLOWED is the rate that would be
 allowed, and SHORT also says how much would be missing in enforce mode.`,
-		Example: "sluice bw\nsluice bw db-1\nsluice bw --watch\nsluice bw -o json | jq '.nics[] | select(.short_bits_per_second > 0)'",
-		Args:    atMostOneVM, ValidArgsFunction: a.completeVM,
+		Example: `sluice bw
+sluice bw db-1
+sluice bw --watch --sort sends
+sluice bw -o json | jq '.nics[] | select(.short_bits_per_second > 0)'`,
+		Args: atMostOneVM, ValidArgsFunction: a.completeVM,
 	}
-	o := outputFlag(c)
-	watch := c.Flags().Bool("watch", false, "print again after every change, until interrupted")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if *watch {
-			return a.watchBandwidth(c.Context(), o, args)
-		}
-		b, err := a.bandwidth(c.Context(), args)
-		if err != nil {
-			return err
-		}
-		return show(a.std.Out, o, b, bandwidthPrinter(args))
-	}
-	return c
+	return listing(a, c, lister[api.Bandwidth]{
+		columns: bandwidthColumns, get: a.bandwidth, grid: bandwidthGrid,
+		keep: func(b *api.Bandwidth, rows []int) {
+			nics := []api.NICShare{}
+			for _, s := range pickRows(grouped(b.NICs, b.VirtualPFs), rows) {
+				if !s.whole {
+					nics = append(nics, *s.NICShare)
+				}
+			}
+			b.NICs = nics
+		},
+		text: func(w io.Writer, b api.Bandwidth, table func()) {
+			if c.Flags().NArg() > 0 {
+				printShares(w, b)
+				return
+			}
+			printBandwidth(w, b, table)
+		},
+	})
 }
 
 // atMostOneVM accepts one VM or none.
@@ -60,13 +69,6 @@ func atMostOneVM(c *cobra.Command, args []string) error {
 		return nil
 	}
 	return oneVM(c, args)
-}
-
-func bandwidthPrinter(args []string) func(io.Writer, api.Bandwidth) {
-	if len(args) > 0 {
-		return printShares
-	}
-	return printBandwidth
 }
 
 // bandwidth returns the whole answer or only the NICs of one VM.
@@ -88,27 +90,6 @@ func (a *app) bandwidth(ctx context.Context, args []string) (api.Bandwidth, erro
 	return b, nil
 }
 
-// watchBandwidth prints the answer after every change, redrawn in place on a terminal.
-func (a *app) watchBandwidth(ctx context.Context, o *output, args []string) error {
-	inPlace := !o.json && IsTerminal(a.std.Out)
-	revision := uint64(0)
-	for {
-		b, err := a.bandwidth(ctx, args)
-		if err != nil {
-			return ended(ctx, err)
-		}
-		if inPlace {
-			_, _ = io.WriteString(a.std.Out, redraw)
-		}
-		if err := show(a.std.Out, o, b, bandwidthPrinter(args)); err != nil {
-			return err
-		}
-		if revision, err = a.client().After(ctx, revision); err != nil {
-			return ended(ctx, err)
-		}
-	}
-}
-
 // ended returns nil if the user has interrupted the command.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -117,7 +98,23 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-func printBandwidth(w io.Writer, b api.Bandwidth) {
+// bandwidthColumns are the columns of `sluice bw`.
+var bandwidthColumns = []string{
+	"VM", "NIC", "PATH", "LINK", "GUARANTEE", "LIMIT", "ALLOWED", "SENDS", "SHORT", "HELD-BY", "REASON",
+}
+
+func bandwidthGrid(b api.Bandwidth) grid {
+	g := grid{head: bandwidthColumns, drop: []string{"HELD-BY", "PATH", "LIMIT", "NIC", "REASON"}}
+	for _, n := range grouped(b.NICs, b.VirtualPFs) {
+		g.rows = append(g.rows, []string{
+			n.VM, n.name(), n.Path, orDash(n.PF), rateText(n.Guarantee), rateText(n.Limit), cmp.Or(rateText(n.Allowed), "all"), sentText(n.NICShare),
+			shortText(n.NICShare), holders(n.NICShare), n.Code,
+		})
+	}
+	return g
+}
+
+func printBandwidth(w io.Writer, b api.Bandwidth, table func()) {
 	if b.Observed.IsZero() {
 		fmt.Fprintln(w, "No counters have been read yet, or `bandwidth: {enabled: false}` is set.")
 		return
@@ -127,15 +124,8 @@ func printBandwidth(w io.Writer, b api.Bandwidth) {
 	for _, l := range b.Links {
 		fmt.Fprintf(w, "%s\n", linkText(l))
 	}
-	var rows [][]string
-	for _, n := range grouped(b.NICs, b.VirtualPFs) {
-		rows = append(rows, []string{
-			n.VM, n.name(), n.Path, orDash(n.PF), rateText(n.Guarantee), rateText(n.Limit), cmp.Or(rateText(n.Allowed), "all"), sentText(n.NICShare),
-			shortText(n.NICShare), holders(n.NICShare), n.Code,
-		})
-	}
 	fmt.Fprintln(w)
-	table(w, "VM NIC PATH LINK GUARANTEE LIMIT ALLOWED SENDS SHORT HELD-BY REASON", rows)
+	table()
 	printProblems(w, append(newShortages(b), b.Problems...))
 }
 

@@ -21,16 +21,16 @@ func TestBandwidthShowsFunctionsUnderTheirVirtualPF(t *testing.T) {
 		},
 		VirtualPFs: []api.NICShare{share("ua-vpf-vpf0-pf", "vpf0", "limit"), share("ua-vpf-vpf1-pf", "vpf1", "free")},
 	}
-	var table, text strings.Builder
-	printBandwidth(&table, b)
+	var out, text strings.Builder
+	printBandwidth(&out, b, func() { g := bandwidthGrid(b); table(&out, strings.Join(g.head, " "), g.rows) })
 	var names []string
-	for line := range strings.Lines(table.String()) {
+	for line := range strings.Lines(out.String()) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "node" {
 			names = append(names, f[1])
 		}
 	}
 	if got := strings.Join(names, " "); got != "ua-net0 vpf0 vpf0/pf vpf0/vf0 vpf1 vpf1/pf" {
-		t.Errorf("%s in\n%s", got, &table)
+		t.Errorf("%s in\n%s", got, &out)
 	}
 	printShares(&text, b)
 	for _, want := range []string{"node virtual PF vpf0, all functions on virtio: limit.\n", "node ua-vpf-vpf0-vf0 on virtio: share.\n"} {

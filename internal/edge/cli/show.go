@@ -172,11 +172,21 @@ whether it should have a VF, and the REASON in one word:
 ` + reasonHelp() + `
 WORTH is shown if sluice.yaml gives packets different weights: what one packet of the VM
 counts. sluice explain VM has the reason as a sentence, and what would change it.`,
-		Example: "sluice vms\nsluice vms -o json | jq '.[] | select(.vf)'",
-		Args:    noArgs,
+		Example: `sluice vms
+sluice vms --filter path!=virtio --sort packets/s
+sluice vms --filter 'vm=web-*' --watch
+sluice vms -o json | jq '.[] | select(.vf)'`,
+		Args: noArgs,
 	}
-	return answering(a, c, (*client.Client).VMs, printVMs)
+	return listing(a, c, lister[[]api.VM]{
+		columns: vmColumns, grid: vmGrid,
+		get:  func(ctx context.Context, _ []string) ([]api.VM, error) { return a.client().VMs(ctx) },
+		keep: func(list *[]api.VM, rows []int) { *list = pickRows(*list, rows) },
+	})
 }
+
+// vmColumns are the columns of `sluice vms`.
+var vmColumns = []string{"VM", "STATE", "PATH", "PACKETS/S", "BITS/S", "COUNTED-BY", "SHOULD-HOLD", "REASON", "WORTH"}
 
 // reasonHelp lists the reason codes and their meanings.
 func reasonHelp() string {
@@ -188,26 +198,22 @@ func reasonHelp() string {
 	return b.String()
 }
 
-func printVMs(w io.Writer, list []api.VM) {
-	var rows [][]string
+func vmGrid(list []api.VM) grid {
+	g := grid{head: vmColumns, drop: []string{"COUNTED-BY", "STATE", "SHOULD-HOLD", "WORTH"}}
 	for _, vm := range list {
 		pps, rate := "?", "?"
 		if vm.Known {
 			pps, rate = model.SI(vm.PPS), model.Bits(8*vm.Bytes)
 		}
-		rows = append(rows, []string{
+		g.rows = append(g.rows, []string{
 			vm.Name, vm.State, pathOf(vm), pps, rate, from(vm.Sources, vm.Proof),
-			map[bool]string{true: "yes", false: "no"}[vm.Hold], reasonWord(vm),
+			map[bool]string{true: "yes", false: "no"}[vm.Hold], reasonWord(vm), model.SI(cmp.Or(vm.Worth, 1)),
 		})
 	}
-	head := "VM STATE PATH PACKETS/S BITS/S COUNTED-BY SHOULD-HOLD REASON"
-	if slices.ContainsFunc(list, func(vm api.VM) bool { return vm.Worth != 0 }) {
-		head += " WORTH"
-		for i := range rows {
-			rows[i] = append(rows[i], model.SI(cmp.Or(list[i].Worth, 1)))
-		}
+	if !slices.ContainsFunc(list, func(vm api.VM) bool { return vm.Worth != 0 }) {
+		g.hide = []string{"WORTH"}
 	}
-	table(w, head, rows)
+	return g
 }
 
 // reasonWord returns the code, with details that the code does not show.

@@ -22,10 +22,13 @@ func (a *app) slaCommand() *cobra.Command {
 exceed, its weight in sharing the remaining bandwidth, and where these are set. The order
 of precedence is: sluice sla set, the domain's metadata in libvirt, the first matching rule
 of sluice.yaml, the class. sluice bw shows the effect.`,
-		Example: "sluice sla\nsluice sla set db-1 --guarantee 2Gbit --for 1h\nsluice sla clear db-1",
-		Args:    cobra.ArbitraryArgs,
+		Example: `sluice sla
+sluice sla --filter guarantee!=- --sort guarantee
+sluice sla set db-1 --guarantee 2Gbit --for 1h
+sluice sla clear db-1`,
+		Args: cobra.ArbitraryArgs,
 	}
-	list := printing(a, c, a.slas, printSLAs).RunE
+	list := listing(a, c, a.slaLister(nil)).RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return subcommandWanted(c, args)
@@ -43,12 +46,22 @@ func (a *app) slaShowCommand() *cobra.Command {
 		Example: "sluice sla show db-1\nsluice sla show -o json | jq '.[] | select(.guarantee.bits_per_second > 0)'",
 		Args:    atMostOneVM, ValidArgsFunction: a.completeVM,
 	}
-	return printing(a, c, a.slas, func(w io.Writer, list []api.NICSLA) {
-		printSLAs(w, list)
+	return listing(a, c, a.slaLister(func(w io.Writer, list []api.NICSLA, table func()) {
+		table()
 		if c.Flags().NArg() > 0 {
 			printSetSLAs(w, list)
 		}
-	})
+	}))
+}
+
+// slaColumns are the columns of `sluice sla`.
+var slaColumns = []string{"VM", "NIC", "GUARANTEE", "LIMIT", "RECEIVE", "WEIGHT", "CLASS", "SOURCE"}
+
+func (a *app) slaLister(text func(io.Writer, []api.NICSLA, func())) lister[[]api.NICSLA] {
+	return lister[[]api.NICSLA]{
+		columns: slaColumns, get: a.slas, grid: slaGrid, text: text,
+		keep: func(list *[]api.NICSLA, rows []int) { *list = pickRows(*list, rows) },
+	}
 }
 
 // slas returns the SLAs of all VMs, or of one.
@@ -61,19 +74,19 @@ func (a *app) slas(ctx context.Context, args []string) ([]api.NICSLA, error) {
 	return slices.DeleteFunc(list, func(s api.NICSLA) bool { return s.ID != e.VM.ID }), err
 }
 
-func printSLAs(w io.Writer, list []api.NICSLA) {
-	var rows [][]string
+func slaGrid(list []api.NICSLA) grid {
+	g := grid{head: slaColumns, drop: []string{"SOURCE", "RECEIVE", "WEIGHT", "CLASS"}}
 	for i := range list {
 		s := &list[i]
 		guarantee := rateText(s.Guarantee)
 		if s.Promised != s.Guarantee {
 			guarantee += " (" + cmp.Or(rateText(s.Promised), "nothing") + " of it promised)"
 		}
-		rows = append(rows, []string{
+		g.rows = append(g.rows, []string{
 			s.VM, s.NIC, guarantee, rateText(s.Limit), rateText(s.Receive), fmt.Sprintf("%g", s.Weight), s.Class, s.Source,
 		})
 	}
-	table(w, "VM NIC GUARANTEE LIMIT RECEIVE WEIGHT CLASS SOURCE", rows)
+	return g
 }
 
 // printSetSLAs prints what was set at run time for the NICs of a VM, each setting once.
