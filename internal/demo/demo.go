@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -45,14 +46,14 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 	host := newHost(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed, o.Troubles)
 	world := host.World
 	opts := loop.DefaultOptions
-	opts.Mode = model.ModeEnforce
+	opts.Mode = cmp.Or(o.Mode, model.ModeEnforce)
 	opts.Parallel = 8
 	rules := model.Rules{Policy: o.Policy, Interval: o.Interval, KeepSLAs: true}
 	core, err := loop.NewCore(rules, opts, &sim.Journal{}, nil)
 	if err != nil {
 		return err
 	}
-	limits, err := bandwidth.NewCore(bandwidth.Options{Mode: model.ModeEnforce, Allocator: allocator, Period: period})
+	limits, err := bandwidth.NewCore(bandwidth.Options{Mode: opts.Mode, Allocator: allocator, Period: period})
 	if err != nil {
 		return err
 	}

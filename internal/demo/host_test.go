@@ -145,3 +145,24 @@ func TestLiarMovesSeldom(t *testing.T) {
 		t.Errorf("%d of %d moves are the liar's, want one in 20 at most, and one at least", own, len(moves))
 	}
 }
+
+// In observe mode the demo changes nothing, and says what it would do.
+func TestObserve(t *testing.T) {
+	o := cli.DemoOptions{
+		VMs: 24, VFs: 12, For: 2 * time.Minute, Policy: model.DefaultPolicy, Interval: 5 * time.Minute, Speed: 1200, Seed: 1,
+		Mode: model.ModeObserve,
+	}
+	would := 0
+	o.Show = func(v *model.View) {
+		would = max(would, len(v.Pending))
+		if s := answer.Summary(v, "", 0); s.Mode != string(model.ModeObserve) || s.VFs.Held > 0 || len(v.Active)+len(v.Recent) > 0 {
+			t.Errorf("mode %s, %d VFs held, %d moves", s.Mode, s.VFs.Held, len(v.Active)+len(v.Recent))
+		}
+	}
+	if err := demo.Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	if would == 0 {
+		t.Error("it would move nothing")
+	}
+}

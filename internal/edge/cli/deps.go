@@ -30,9 +30,10 @@ type DemoOptions struct {
 	Speed    float64       // virtual seconds per second
 	For      time.Duration // 0: until interrupted
 	Seed     uint64
-	Troubles bool   // simulate failures and misconfigurations on the host
-	Socket   string // also serve the API on this unix socket; "": no
-	Listen   string // also serve the page and the API, read-only, at this TCP address; "": no
+	Mode     model.Mode // "": enforce
+	Troubles bool       // simulate failures and misconfigurations on the host
+	Socket   string     // also serve the API on this unix socket; "": no
+	Listen   string     // also serve the page and the API, read-only, at this TCP address; "": no
 	Version  string
 	// Ready, unless nil, is called with the listening addresses, that of Socket first, as soon as they accept requests.
 	Ready func([]net.Addr)

@@ -37,8 +37,7 @@ are, and the next start finishes or undoes what is left.`,
 	c.Flags().StringVar(&config, "config", DefaultConfig, "configuration `file`; conf.d/*.yaml beside it is read too")
 	c.Flags().StringVar(&mode, "mode", "", "`mode` that overrides the configuration: observe or enforce")
 	c.Flags().BoolVar(&lift, "lift", false, "when stopping, lift all limits on what VMs send and receive, whatever bandwidth.stop says")
-	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{string(model.ModeObserve), string(model.ModeEnforce)},
-		cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("mode", modes)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		args := []string{"--config", config}
 		switch model.Mode(mode) {
@@ -62,6 +61,9 @@ are, and the next start finishes or undoes what is left.`,
 	}
 	return c
 }
+
+// modes completes the modes of the daemon.
+var modes = cobra.FixedCompletions([]string{string(model.ModeObserve), string(model.ModeEnforce)}, cobra.ShellCompDirectiveNoFileComp)
 
 // findDaemon returns the path of sluiced: beside this program, where both are installed, or in PATH.
 func findDaemon() (string, error) {

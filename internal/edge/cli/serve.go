@@ -31,6 +31,7 @@ each; --troubles=false leaves them out.`,
 		Example: `sluice demo
 sluice demo --open
 sluice demo --listen 127.0.0.1:8642
+sluice demo --open --mode observe
 sluice demo --vms 200 --vfs 32 --policy fair --speed 300
 sluice demo --plain --for 30m
 sluice demo --for 24h --socket /tmp/s.sock >/dev/null &
@@ -46,10 +47,12 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 	c.Flags().Float64Var(&o.Speed, "speed", 60, "virtual seconds per real second, as a `factor`")
 	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted; default: 0 on a terminal, else 20m")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`number` that determines everything random")
+	c.Flags().StringVar((*string)(&o.Mode), "mode", string(model.ModeEnforce), "`mode` of the daemon: observe or enforce")
 	c.Flags().BoolVar(&o.Troubles, "troubles", true, "let things go wrong on the host, if it has 24 VMs and 12 VFs or more")
 	c.Flags().StringVar(&o.Socket, "socket", "", "also serve the API at this unix `path`")
 	c.Flags().StringVar(&o.Listen, "listen", "", "also serve the page and the API, read-only, at this TCP `address`, such as 127.0.0.1:8642")
 	open := c.Flags().Bool("open", false, "open the page in the desktop's browser")
+	_ = c.RegisterFlagCompletionFunc("mode", modes)
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
 	plain := c.Flags().Bool("plain", false, "print lines even on a terminal")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -93,6 +96,8 @@ func checkDemo(o DemoOptions) error {
 		return errors.New("--interval must be at least 1s")
 	case !(o.Speed > 0):
 		return errors.New("--speed must be above 0")
+	case o.Mode != model.ModeObserve && o.Mode != model.ModeEnforce:
+		return fmt.Errorf("--mode must be observe or enforce, not %q", o.Mode)
 	case o.For < 0:
 		return errors.New("--for must not be negative")
 	}

@@ -1,6 +1,6 @@
 // The verdict on the host: what is wrong now, what it affects, who causes it and what helps, the worst first; or that nothing is.
 
-import { h, fill, name, prose, section } from './dom.js';
+import { h, fill, name, prose, section, steady } from './dom.js';
 import { watch } from './live.js';
 import { count, percent } from './format.js';
 
@@ -40,7 +40,7 @@ function mode(s) {
 
 export function verdict() {
   const body = h('div');
-  const part = section('now', 'Now', null, body);
+  const part = section('now', 'Now', null, steady({ class: 'now' }, body));
   const title = part.querySelector('h2');
   const seen = { status: null, links: null };
   let before = '';

@@ -84,7 +84,9 @@ func (p *tab) roves() {
 		eval[int](p, `document.querySelectorAll('#timeline .mark').length`); n != 1 || all < 2 {
 		p.t.Errorf("%d of %d marks are stops of the tab key", n, all)
 	}
-	at := func() int { return eval[int](p, `[...document.querySelectorAll('#timeline .mark')].indexOf(document.activeElement)`) }
+	at := func() int {
+		return eval[int](p, `[...document.querySelectorAll('#timeline .mark')].indexOf(document.activeElement)`)
+	}
 	p.press(kb.End)
 	if last := eval[int](p, `document.querySelectorAll('#timeline .mark').length - 1`); at() != last {
 		p.t.Errorf("End leads to mark %d of %d", at(), last)
