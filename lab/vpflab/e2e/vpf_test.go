@@ -250,26 +250,20 @@ func (r *rig) gone(when string) {
 // answers others, does not grow and grants nothing, and afterwards it serves sluice-guest again.
 func (r *rig) flood(t *testing.T) {
 	r = r.as(t)
-	const most = 64 << 10 // KiB of memory
-	r.node("kill $(cat /run/sluice-guest.pid); while [ -e /proc/$(cat /run/sluice-guest.pid) ]; do sleep 0.1; done")
 	for what, source := range map[string]string{
 		"garbage":  "cat /dev/urandom",
 		"zeros":    "cat /dev/zero", // a line without an end
 		"requests": `yes '{"v":1,"id":7,"method":"attach","body":{"vf":{"pf":"` + vpflab.Peer.MAC + `","index":0},"owner":"x/y"}}'`,
 		"answers":  `yes '{"v":1,"id":7,"body":{}}'`,
 	} {
-		r.must(r.GuestStart(r.ctx, "node", "flood", source+" >/dev/virtio-ports/org.sluice.0"))
-		for until := time.Now().Add(5 * time.Second); time.Now().Before(until); {
-			begun := time.Now()
-			if _, err := r.client.VirtualPFs(r.ctx); err != nil || time.Since(begun) > 10*time.Second {
-				t.Fatalf("%s: the daemon answers after %v: %v", what, time.Since(begun), err)
+		for try := 1; !r.flooded(what, source); try++ {
+			if try == 3 {
+				t.Fatalf("%s: the guest's emulator crashed each time", what)
 			}
-			time.Sleep(100 * time.Millisecond) // between two questions
-		}
-		r.node("p=$(cat /run/flood.pid); kill -9 $p; while [ -e /proc/$p ]; do sleep 0.1; done")
-		var used int
-		if _, err := fmt.Sscan(r.host("awk '/VmRSS/ {print $2}' /proc/$(pgrep -x sluiced)/status"), &used); err != nil || used > most {
-			t.Errorf("%s: the daemon uses %d KiB, want at most %d: %v", what, used, most, err)
+			t.Logf("%s: the guest's emulator crashed: again", what)
+			r.must(r.Boot(r.ctx, "node"))
+			r.prepare()
+			r.network("net", nil, 0, 1, 2, 3) // its disk may lack it
 		}
 	}
 	r.gone("after floods")
@@ -280,6 +274,30 @@ func (r *rig) flood(t *testing.T) {
 	})
 	r.mustAdd("net", "f")
 	r.mustDel("net", "f")
+}
+
+// flooded floods the daemon from one source for 5 s. It returns false if QEMU died of a fault of its own, as its emulation of a CPU
+// without KVM does at times.
+func (r *rig) flooded(what, source string) bool {
+	const most = 64 << 10 // KiB of memory
+	r.node("if p=$(cat /run/sluice-guest.pid); then kill $p; while [ -e /proc/$p ]; do sleep 0.1; done; rm /run/sluice-guest.pid; fi")
+	r.must(r.GuestStart(r.ctx, "node", "flood", source+" >/dev/virtio-ports/org.sluice.0"))
+	for until := time.Now().Add(5 * time.Second); time.Now().Before(until); {
+		begun := time.Now()
+		if _, err := r.client.VirtualPFs(r.ctx); err != nil || time.Since(begun) > 10*time.Second {
+			r.t.Fatalf("%s: the daemon answers after %v: %v", what, time.Since(begun), err)
+		}
+		time.Sleep(100 * time.Millisecond) // between two questions
+	}
+	if strings.Contains(r.host("virsh domstate --reason node"), "crashed") {
+		return false
+	}
+	r.node("p=$(cat /run/flood.pid); kill -9 $p; while [ -e /proc/$p ]; do sleep 0.1; done")
+	var used int
+	if _, err := fmt.Sscan(r.host("awk '/VmRSS/ {print $2}' /proc/$(pgrep -x sluiced)/status"), &used); err != nil || used > most {
+		r.t.Errorf("%s: the daemon uses %d KiB, want at most %d: %v", what, used, most, err)
+	}
+	return true
 }
 
 // killed: SIGKILL to the daemon at many points of ADD and DEL. Whatever those return, DEL cleans up.
