@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,14 +126,76 @@ type version struct {
 	Go      string `json:"go"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
+
+	Programs []program `json:"programs,omitempty"` // with --check
+}
+
+// program is another program of Sluice.
+type program struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	Remedy  string `json:"remedy,omitempty"` // what to do if its version is another or unknown
 }
 
 func (a *app) versionCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "version", Short: "print the version", Long: "Prints the version of this program, and the Go version and platform of its build.",
-		Example: "sluice version -o json", Args: noArgs,
+		Use: "version", Short: "print the version",
+		Long: `Prints the version of this program, and the Go version and platform of its build. With
+--check it also asks the installed sluiced and the running daemon, and ends with exit code 3
+if these differ: after an update the daemon must be restarted.`,
+		Example: "sluice version -o json\nsluice version --check", Args: noArgs,
 	}
-	return printing(a, c, func(context.Context, []string) (version, error) {
-		return version{Version: a.deps.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}, nil
-	}, func(w io.Writer, v version) { fmt.Fprintf(w, "sluice %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch) })
+	o := outputFlag(c)
+	check := c.Flags().Bool("check", false, "compare with the versions of the installed sluiced and of the running daemon")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		v := version{Version: a.deps.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+		var same error
+		if *check {
+			v.Programs = a.programs(c.Context())
+			if slices.ContainsFunc(v.Programs, func(p program) bool { return p.Remedy != "" }) {
+				same = errFindings
+			}
+		}
+		if err := show(a.std.Out, o, v, printVersion); err != nil {
+			return err
+		}
+		return same
+	}
+	return c
+}
+
+// programs returns the versions of sluiced as installed and as it runs.
+func (a *app) programs(ctx context.Context) []program {
+	installed, daemon := program{Name: "installed sluiced"}, program{Name: "running daemon"}
+	err := runDaemon(ctx, nil, func(r io.Reader) error {
+		_, err := fmt.Fscanf(r, "sluiced %s", &installed.Version)
+		return err
+	}, "--version")
+	switch {
+	case err != nil:
+		installed.Remedy = err.Error()
+	case installed.Version != a.deps.Version:
+		installed.Remedy = "install sluice and sluiced of the same version"
+	}
+	s, err := a.client().Status(ctx)
+	daemon.Version = s.Version
+	switch {
+	case err != nil:
+		daemon.Remedy = err.Error()
+	case installed.Version != "" && daemon.Version != installed.Version:
+		daemon.Remedy = "systemctl restart sluice: VFs stay where they are"
+	case daemon.Version != a.deps.Version:
+		daemon.Remedy = "use the sluice of the daemon's version"
+	}
+	return []program{installed, daemon}
+}
+
+func printVersion(w io.Writer, v version) {
+	fmt.Fprintf(w, "sluice %s (%s %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+	for _, p := range v.Programs {
+		fmt.Fprintf(w, "%s: %s\n", p.Name, printable(cmp.Or(p.Version, "unknown")))
+		if p.Remedy != "" {
+			fmt.Fprintf(w, "    -> %s\n", lines(p.Remedy, 7))
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,6 +66,8 @@ func fakeDaemon(args []string) int {
 	case slices.Contains(args, "--qualify"):
 		fmt.Fprint(os.Stderr, "looking at the PF\nsluiced: qualify needs root\nand sluiced: is named elsewhere\n")
 		return cli.ExitError
+	case args[0] == "--version":
+		fmt.Println("sluiced", cmp.Or(os.Getenv("SLUICED_VERSION"), "1.2.3"))
 	case args[0] == "--doctor":
 		if err := json.NewEncoder(os.Stdout).Encode(answer.Checklist(doctor.Checklist(faultyPlatform()))); err != nil {
 			return cli.ExitError

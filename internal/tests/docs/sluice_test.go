@@ -47,6 +47,7 @@ var notRun = map[string]string{
 	"bw --watch":       "runs until somebody ends it",
 	"config show":      "reads /etc/sluice/sluice.yaml; package cli runs it",
 	"sysdump":          "reads this machine and writes a file; package cli runs it",
+	"version --check":  "asks the sluiced of this machine; package cli runs it",
 	"reload":           "the demo has no sluice.yaml",
 	"vpf":              "the demo has no virtual PFs",
 	"vpf list":         "the demo has no virtual PFs",
