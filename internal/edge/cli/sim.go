@@ -228,7 +228,13 @@ func (o *simOptions) scenario(c *cobra.Command, args []string, m *progress, note
 
 func (o *simOptions) base(args []string, m *progress, notes io.Writer) (*scenario.Scenario, error) {
 	if len(args) == 1 {
-		return scenario.Open(args[0])
+		s, err := scenario.Open(args[0])
+		if err == nil {
+			for _, text := range s.Unused() {
+				fmt.Fprintf(notes, "%s (warning)\n", lines(text, 0))
+			}
+		}
+		return s, err
 	}
 	if trace.IsRecording(o.trace) {
 		s, r, err := scenario.FromRecording(o.trace)
