@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// HostCapacity is what a host can still guarantee to VMs that are to come: GET /v1/capacity. It follows admission: a guarantee that fits here
-// is admitted.
+// HostCapacity is what a host can still guarantee to VMs that are to come: GET /v1/capacity. It follows admission: a guarantee that fits
+// here is admitted.
 type HostCapacity struct {
 	Observed time.Time    `json:"observed,omitzero"` // when the host was; zero: not yet
 	Drained  bool         `json:"drained"`           // its VMs are to keep to virtio: somebody empties the host
