@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/control/placement"
 	"sluice/internal/model"
+	"sluice/internal/research/scenario"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -87,6 +88,9 @@ func demoHead(o DemoOptions) string {
 // checkDemo rejects options that no demo can run with.
 func checkDemo(o DemoOptions) error {
 	const most = 10000
+	for _, e := range scenario.CheckPolicy(o.Policy, nil) {
+		return fmt.Errorf("--policy: %s; %s", e.Text, e.Remedy)
+	}
 	switch {
 	case o.VMs < 1 || o.VMs > most:
 		return fmt.Errorf("--vms must be from 1 to %d", most)
