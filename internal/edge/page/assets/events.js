@@ -28,8 +28,8 @@ function item(e, now, about) {
 
 // events is the part for the host, or for a VM.
 export function events(vm = '') {
-  const list = h('ol', { class: 'events', reversed: true });
-  const none = h('p', { class: 'none' }, vm ? 'Nothing has happened to it since the daemon started.' : 'Nothing has happened since the daemon started.');
+  const list = h('ol', { class: 'events', reversed: true, tabindex: '0', 'aria-label': 'Events' });
+  const none = h('p', { class: 'none', hidden: true }, vm ? 'Nothing has happened to it since the daemon started.' : 'Nothing has happened since the daemon started.');
   const held = heldNote();
   let answer = null;
   const draw = () => {
