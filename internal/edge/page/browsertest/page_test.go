@@ -15,11 +15,12 @@ import (
 //go:embed testdata/axe/axe.min.js
 var axe string
 
-// sight waits until the page has appeared, and scrolls a part of it into view: parts out of view do not fetch data.
+// sight waits until the page has appeared, and scrolls a part of it into view: parts out of view do not fetch data. While the browser
+// goes to another page there may be no document element.
 func (p *tab) sight(id, expression string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`(scrollBy(0, document.getElementById(%q)?.getBoundingClientRect().top ?? 0),
-		!document.documentElement.classList.contains('loading') && %s)`, id, expression))
+		document.documentElement?.classList.contains('loading') === false && %s)`, id, expression))
 }
 
 // rows waits until the list of VMs is not empty.
