@@ -136,6 +136,9 @@ func (o *Options) round(ctx context.Context, peer netip.AddrPort, n int) (r qual
 		case err := <-slept:
 			return err
 		case err := <-ended:
+			if ctx.Err() != nil {
+				return ctx.Err() // the peer may end as well
+			}
 			return fmt.Errorf("the peer ended a connection: %w; it must read all that comes, as `sluice qualify --receive %s` does", err, peer)
 		}
 	}
