@@ -258,10 +258,10 @@ func TestSettles(t *testing.T) {
 			}
 		}
 		want := h.ideal()
-		apparent := 0.0 // what those have too much who read as if their limits held them down
+		apparent := 0.0 // what those have too much who have all they want, so near their limits that these seem to hold them down
 		for i := range want {
-			if h.senders[i].Bits >= hungryOn*h.out[i].Bits {
-				apparent += max(0, h.out[i].Bits-want[i])
+			if limit := h.out[i].Bits; h.demand[i] <= limit && h.senders[i].Bits >= hungryOn*limit {
+				apparent += limit - h.demand[i]
 			}
 		}
 		for i := range want {

@@ -9,11 +9,15 @@ const sum = (list, of) => list.reduce((n, x) => n + of(x), 0);
 // wrong lists what is wrong, by impact: what VMs lack now, what keeps VFs from them, and what failed.
 function wrong(s, links) {
   const list = [];
+  if (s.error) list.push({ what: 'Sluice cannot work as it should', text: s.error, to: ['#troubles', 'Problems'] });
   for (const l of links.filter((x) => x.shortage).toSorted((a, b) => b.shortage.bits_per_second - a.shortage.bits_per_second)) {
     list.push({ what: `A guarantee is short on ${l.pf}`, text: l.shortage.text, about: l.shortage.takers.map((t) => t.domain).join(' '), remedy: l.shortage.remedy });
   }
   for (const pf of s.pfs.filter((x) => x.managed && !x.link_up)) {
     list.push({ what: `The link of ${pf.pf} is down`, text: `${count(pf.vfs.total, 'VF')} cannot be used; ${pf.vfs.held ? `${pf.vfs.held} of them are still held` : 'VMs that had one are on virtio'}`, remedy: 'check the cable and the switch' });
+  }
+  for (const pf of s.pfs.filter((x) => x.managed && x.link_up && !x.uplink)) {
+    list.push({ what: `No VM can use the VFs of ${pf.pf}`, text: 'frames cannot be steered to them', to: ['#troubles', 'Problems'] });
   }
   const over = links.filter((l) => l.overcommitted).map((l) => l.pf);
   if (over.length) list.push({ what: `More is guaranteed on ${over.join(', ')} than it carries`, text: 'not all of it can be kept', remedy: 'lower a guarantee, or move a VM to another host' });

@@ -44,6 +44,14 @@ func TestVerdict(t *testing.T) {
 		}, "All is well"},
 		"calm":      {calm, []string{"All is well", "VFs held", "4 guarantees, none of them short"}, "▲"},
 		"link-down": {down, []string{"1 thing is wrong now", "The link of pf2 is down", "check the cable"}, "short"},
+		"error": {func(v *model.View) {
+			calm(v)
+			v.Errors = []string{"the host cannot be observed: no answer from libvirt"}
+		}, []string{"1 thing is wrong now", "Sluice cannot work as it should", "no answer from libvirt"}, "All is well"},
+		"no-uplink": {func(v *model.View) {
+			calm(v)
+			v.Snapshot.FindPF("pf2").Uplink = model.Uplink{Why: "it is in no bridge"}
+		}, []string{"1 thing is wrong now", "No VM can use the VFs of pf2"}, "All is well"},
 		"observe": {func(v *model.View) { calm(v); v.Mode = model.ModeObserve }, []string{
 			"All is well", "Sluice only observes: it changes nothing", "In enforce mode it would make 1 move now: this one",
 		}, "▲"},
