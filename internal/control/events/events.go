@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ type Watcher struct {
 	failing  bool // the last View had errors
 	links    map[string]model.Cause
 	held     map[model.VFID]holder
+	looked   time.Time // when held was seen
 	asked    []model.Override
 	short    map[string]time.Time // when a PF's link was last seen short
 
@@ -32,9 +34,6 @@ type holder struct {
 	id   model.VMID
 	name string
 }
-
-// After makes a new Watcher count its events after those of an earlier run.
-func (w *Watcher) After(id uint64) { w.count = id }
 
 // Next returns what happened since the previous View, oldest first.
 func (w *Watcher) Next(v *model.View) []model.Event {
@@ -206,8 +205,9 @@ func (w *Watcher) holders(v *model.View) {
 			now[vf.ID] = who
 		}
 	}
-	for id, who := range w.held {
-		if now[id].id == who.id || slices.Contains(s.Unread, who.id) || moved(v, id, who.id) {
+	for _, id := range slices.SortedFunc(maps.Keys(w.held), model.VFID.Compare) {
+		who := w.held[id]
+		if now[id].id == who.id || slices.Contains(s.Unread, who.id) || moved(v, id, who.id, w.looked) {
 			continue
 		}
 		c := model.Cause{Kind: model.CauseOutsider, Detail: "detached by somebody else"}
@@ -216,14 +216,14 @@ func (w *Watcher) holders(v *model.View) {
 		}
 		w.add(model.Event{At: s.Time, Kind: model.EventLost, VM: who.id, VMName: who.name, VF: id, Cause: c})
 	}
-	w.held = now
+	w.held, w.looked = now, s.Time
 }
 
-// moved reports whether a Move that is under way or ended lately takes the VF from the VM.
-func moved(v *model.View, vf model.VFID, vm model.VMID) bool {
+// moved reports whether a Move that is under way, or has ended since a little before the previous Snapshot, takes the VF from the VM.
+func moved(v *model.View, vf model.VFID, vm model.VMID, previous time.Time) bool {
 	ours := func(m model.MoveStatus) bool { return m.Move.VM == vm && m.Move.VF == vf }
 	return slices.ContainsFunc(v.Active, ours) || slices.ContainsFunc(v.Recent, func(m model.MoveStatus) bool {
-		return ours(m) && v.Snapshot.Time.Sub(m.Ended) < time.Minute
+		return ours(m) && previous.Sub(m.Ended) < time.Minute
 	})
 }
 
@@ -271,7 +271,8 @@ func (w *Watcher) shortages(v *model.View) {
 			w.short[l.PF] = now
 		}
 	}
-	for pf, last := range w.short {
+	for _, pf := range slices.Sorted(maps.Keys(w.short)) {
+		last := w.short[pf]
 		if now.Sub(last) >= shortOver {
 			delete(w.short, pf)
 			w.add(model.Event{

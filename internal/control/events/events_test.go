@@ -157,6 +157,47 @@ func TestEachChangeIsToldOnce(t *testing.T) {
 	}
 }
 
+// What Sluice took while the host could not be observed was not taken by somebody else, however long that lasted.
+func TestMoveWhileNothingIsObserved(t *testing.T) {
+	w := &Watcher{}
+	w.Next(world(0))
+	v := world(10 * time.Minute)
+	free(v)
+	v.Recent = []model.MoveStatus{unplug(time.Minute, "")}
+	if got := w.Next(v); len(got) != 1 || got[0].Kind != model.EventUnplug {
+		t.Errorf("told: %v", got)
+	}
+	again := world(11 * time.Minute) // and after that somebody else takes one
+	w.Next(again)
+	later := world(12 * time.Minute)
+	free(later)
+	later.Recent = v.Recent
+	if got := w.Next(later); len(got) != 1 || got[0].Kind != model.EventLost {
+		t.Errorf("told: %v", got)
+	}
+}
+
+// What happens at one time is told in one order.
+func TestOrderOfLosses(t *testing.T) {
+	const vfs = 8
+	for range 20 {
+		v := world(0)
+		for i := 1; i < vfs; i++ {
+			id := model.VMID(fmt.Sprint("vm", i))
+			v.Snapshot.PFs[0].VFs = append(v.Snapshot.PFs[0].VFs, model.VF{ID: model.VFID{PF: "pf0", Index: i}, Owner: model.OwnerSluice, Holder: id})
+		}
+		w := &Watcher{}
+		w.Next(v)
+		gone := world(time.Second)
+		gone.Snapshot.PFs[0].VFs = nil
+		for i, e := range w.Next(gone) {
+			if e.VF.Index != i {
+				t.Fatalf("event %d is of %s", i, e.VF)
+			}
+		}
+	}
+}
+
 // A guarantee that is short again and again within a minute is short once, and kept again when it has not been short for one.
 func TestShortageThatComesAndGoesIsOne(t *testing.T) {
 	w := &Watcher{}

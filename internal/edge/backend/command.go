@@ -78,6 +78,8 @@ func promise(o *model.Override, r model.Reason, has bool) api.Result {
 		return api.Result{Text: o.VMName + " is pinned until " + end + ": it gets a VF once it runs"}
 	case pin && known && !r.Hold:
 		return api.Result{Text: o.VMName + " is pinned until " + end + ", but it cannot get a VF: " + r.Because(), Obstacle: r.Because()}
+	case pin && r.Code == "":
+		return api.Result{Text: o.VMName + " is pinned until " + end + "; `sluice explain " + o.VMName + "` says what follows"}
 	case pin && has:
 		return api.Result{Text: o.VMName + " is pinned: it keeps its VF until " + end}
 	case pin:

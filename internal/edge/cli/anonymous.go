@@ -16,13 +16,14 @@ var (
 	hexMAC     = regexp.MustCompile(`(?i)\b[0-9a-f]{12}\b`)
 	ipv4Text   = regexp.MustCompile(`\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b`)
 	ipv6Text   = regexp.MustCompile(`(?i)[0-9a-f]*:[0-9a-f:.]+`)
-	secretText = regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|apikey)["']?\s*[:=]\s*)("[^"]*"|[^\s&",;]+)`)
-	loginText  = regexp.MustCompile(`(://[^/\s:@]*):[^/\s@]+@`)
+	secretText = regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|api[_-]?key)(?:\\?["'])?\s*[:=]\s*)` +
+		`(?:(\\")[^"\\]*(\\")|(")[^"]*(")|(')[^']*(')|[^\s&"',;\\]+)`)
+	loginText = regexp.MustCompile(`(://[^/\s:@]*):[^/\s@]+@`)
 )
 
 // withoutSecrets removes what looks like a password.
 func withoutSecrets(text string) string {
-	return loginText.ReplaceAllString(secretText.ReplaceAllString(text, `${1}"REMOVED"`), "$1:REMOVED@")
+	return loginText.ReplaceAllString(secretText.ReplaceAllString(text, "${1}${2}${4}${6}REMOVED${3}${5}${7}"), "$1:REMOVED@")
 }
 
 // anonymizer replaces names and addresses by others, the same for the same everywhere.

@@ -45,13 +45,15 @@ sluice bw -o json | jq '.nics[] | select(.short_bits_per_second > 0)'`,
 	return listing(a, c, lister[api.Bandwidth]{
 		columns: bandwidthColumns, get: a.bandwidth, grid: bandwidthGrid,
 		keep: func(b *api.Bandwidth, rows []int) {
-			nics := []api.NICShare{}
+			nics, virtual := []api.NICShare{}, []api.NICShare{}
 			for _, s := range pickRows(grouped(b.NICs, b.VirtualPFs), rows) {
-				if !s.whole {
+				if s.whole {
+					virtual = append(virtual, *s.NICShare)
+				} else {
 					nics = append(nics, *s.NICShare)
 				}
 			}
-			b.NICs = nics
+			b.NICs, b.VirtualPFs = nics, virtual
 		},
 		text: func(w io.Writer, b api.Bandwidth, table func()) {
 			if c.Flags().NArg() > 0 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -10,13 +11,22 @@ import (
 func TestWithoutSecrets(t *testing.T) {
 	for in, want := range map[string]string{
 		"uri: qemu+tls://ann:hunter2@h/system":  "uri: qemu+tls://ann:REMOVED@h/system",
-		"password=hunter2 quiet":                `password="REMOVED" quiet`,
+		"password=hunter2 quiet":                "password=REMOVED quiet",
 		`{"token": "hun ter2", "a": 1}`:         `{"token": "REMOVED", "a": 1}`,
-		"Passphrase: hunter2\nnext":             "Passphrase: \"REMOVED\"\nnext",
+		"Passphrase: hunter2\nnext":             "Passphrase: REMOVED\nnext",
+		"password='hun ter2' quiet":             "password='REMOVED' quiet",
+		`{"reason": "token=abc", "b": 1}`:       `{"reason": "token=REMOVED", "b": 1}`,
+		`{"log": "password=\"hun ter2\" x"}`:    `{"log": "password=\"REMOVED\" x"}`,
+		`{"log": "{\"secret\": \"hun ter2\"}"}`: `{"log": "{\"secret\": \"REMOVED\"}"}`,
+		"api_key=hunter2 api-key: hunter2":      "api_key=REMOVED api-key: REMOVED",
 		"time 12:00, address 10.0.0.1, uid 100": "time 12:00, address 10.0.0.1, uid 100",
 	} {
-		if got := withoutSecrets(in); got != want {
+		got := withoutSecrets(in)
+		if got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+		if json.Valid([]byte(in)) && !json.Valid([]byte(got)) {
+			t.Errorf("%q is no JSON any more", got)
 		}
 	}
 }
@@ -49,13 +59,15 @@ func TestNoNameIsLeft(t *testing.T) {
 			kinds[n] = "VM"
 		}
 		words := rapid.SliceOf(name).Draw(t, "words")
-		text := newAnonymizer(kinds).text(strings.Join(words, " "))
-		for _, word := range strings.Fields(text) {
+		separator := rapid.SampledFrom([]string{" ", "\n", "=", "/", ", ", "' '"}).Draw(t, "separator")
+		text := newAnonymizer(kinds).text(strings.Join(words, separator))
+		parts := strings.Split(text, separator)
+		for _, word := range parts {
 			if kinds[word] != "" {
 				t.Errorf("%q is left in %q", word, text)
 			}
 		}
-		if n := len(strings.Fields(text)); n != len(words) {
+		if n := len(parts); n != max(1, len(words)) {
 			t.Errorf("%d words, want %d", n, len(words))
 		}
 	})
