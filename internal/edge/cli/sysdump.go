@@ -9,15 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"sluice/api/v1"
 	"sluice/internal/config"
 	"sluice/internal/edge/client"
 	"sluice/internal/model"
@@ -55,6 +57,7 @@ type dump struct {
 	names   []string
 	files   map[string]string
 	missing []string
+	domains string // names of the VMs that libvirt knows, a line each; also without a daemon
 }
 
 func (d *dump) add(name, text string, err error) {
@@ -143,6 +146,11 @@ func (a *app) collect(ctx context.Context, path string, anonymous bool) *dump {
 		text, err := outputOf(ctx, one.command)
 		d.add("host/"+one.file+".txt", text, err)
 	}
+	if anonymous {
+		var err error
+		d.domains, err = outputOf(ctx, "virsh -r list --all --name")
+		d.add("names of VMs to replace", "", err)
+	}
 	d.clean(c, anonymous)
 	return d
 }
@@ -194,6 +202,13 @@ func (d *dump) clean(c *config.Config, anonymous bool) {
 	}
 }
 
+// namedText finds names of VMs and users by what stands before them, in answers of the daemon and in its log: also those of VMs that are
+// gone and of requests that are over.
+var namedText = map[string]*regexp.Regexp{
+	"vm":   regexp.MustCompile(`(?:"(?:domain|vm_name)": |\b(?:vm|domain)=)("(?:[^"\\]|\\.)*"|[^\s",]+)`),
+	"user": regexp.MustCompile(`(?:"(?:by|user)": |\b(?:by|user)=)("(?:[^"\\]|\\.)*"|[^\s",]+)`),
+}
+
 // people returns the names in a dump that say whose it is, each with its kind.
 func (d *dump) people(c *config.Config) map[string]string {
 	names := map[string]string{}
@@ -202,6 +217,15 @@ func (d *dump) people(c *config.Config) map[string]string {
 		names[host], names[short] = "host", "host"
 	}
 	if c != nil {
+		for _, group := range []string{c.API.Group, c.API.Operate, c.API.Own} {
+			names[group] = "group"
+		}
+		for _, host := range strings.FieldsFunc(c.API.Hosts, func(r rune) bool { return r == ',' || r == ' ' }) {
+			names[host] = "host"
+		}
+		if at, err := url.Parse(c.Libvirt.URI); err == nil {
+			names[at.Hostname()], names[at.User.Username()] = "host", "user"
+		}
 		for i := range c.VMs {
 			names[c.VMs[i].Match] = "pattern"
 		}
@@ -209,17 +233,21 @@ func (d *dump) people(c *config.Config) map[string]string {
 			names[c.VirtualPFs.Guests[i].Match] = "pattern"
 		}
 	}
+	for kind, expression := range namedText {
+		for _, text := range d.files {
+			for _, found := range expression.FindAllStringSubmatch(text, -1) {
+				name := found[1]
+				if quoted, err := strconv.Unquote(name); err == nil {
+					name = quoted
+				}
+				names[name] = kind
+			}
+		}
+	}
+	for name := range strings.Lines(d.domains) {
+		names[strings.TrimSpace(name)] = "vm"
+	}
 	delete(names, "*")
-	var overrides []api.Override
-	var vms []api.VM
-	_ = json.Unmarshal([]byte(d.files["daemon/overrides.json"]), &overrides) // missing: no names
-	_ = json.Unmarshal([]byte(d.files["daemon/vms.json"]), &vms)
-	for i := range overrides {
-		names[overrides[i].By], names[overrides[i].Name] = "user", "vm"
-	}
-	for i := range vms {
-		names[vms[i].Name] = "vm"
-	}
 	delete(names, "root")
 	delete(names, "")
 	return names

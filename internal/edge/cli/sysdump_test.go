@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"sluice/internal/config"
 )
 
 func TestWithoutSecrets(t *testing.T) {
@@ -46,6 +48,31 @@ func TestAnonymizer(t *testing.T) {
 	} {
 		if got := a.text(c[0]); got != c[1] {
 			t.Errorf("%q:\n%q, want\n%q", c[0], got, c[1])
+		}
+	}
+}
+
+// Names are found without a daemon's list of VMs: in its log, in what it remembers of VMs that are gone, in what libvirt knows and in the
+// configuration.
+func TestPeople(t *testing.T) {
+	d := &dump{files: map[string]string{}, domains: "db-1\n\n"}
+	d.add("host/journal.txt", `msg="plug ended" vm=web-1 vf=pf0/1 by="ann b"`+"\n", nil)
+	d.add("daemon/history.json", `{"vms": [{"domain": "gone-7", "by": "carl"}]}`, nil)
+	d.add("doctor-offline.json", `{"text": "db-1 has no channel"}`, nil)
+	c := config.Default()
+	c.API.Operate, c.API.Hosts, c.Libvirt.URI = "netops", "kvm7.example, kvm7", "qemu+ssh://dora@kvm8.example/system"
+	d.clean(c, true)
+	for _, name := range []string{"web-1", "ann b", "gone-7", "carl", "db-1"} {
+		for file, text := range d.files {
+			if strings.Contains(text, name) {
+				t.Errorf("%s is left in %s: %s", name, file, text)
+			}
+		}
+	}
+	names := (&dump{files: map[string]string{}}).people(c)
+	for name, kind := range map[string]string{"netops": "group", "kvm7": "host", "kvm7.example": "host", "kvm8.example": "host", "dora": "user"} {
+		if names[name] != kind {
+			t.Errorf("%s is a %q, want %s", name, names[name], kind)
 		}
 	}
 }
