@@ -125,7 +125,7 @@ func (h *host) view() *model.View {
 	v.Revision = uint64(h.now().Unix())
 	pf := model.PF{
 		Name: "pf2", Address: "0000:03:00.0", Driver: "ixgbe", Network: "br0", LinkUp: true, Speed: 10e9, NumVFs: vfs,
-		TotalVFs: vfs, Managed: true,
+		TotalVFs: vfs, Managed: true, Uplink: model.Uplink{Kind: "linux-bridge", Switch: "br0", Port: "pf2"},
 	}
 	holder := map[int]model.VFID{}
 	turn := int(h.now().Sub(edgetest.Now.Add(-time.Hour)) / (7 * time.Minute))
