@@ -126,8 +126,13 @@ type Uplink struct {
 // Port returns the port of its switch that leads to the PF.
 func (p *PF) Port() string { return cmp.Or(p.Uplink.Port, p.Name) }
 
-// PortOf returns the port of the PF's switch through which frames for one of its VFs leave.
-func (p *PF) PortOf(vf *VF) string { return cmp.Or(vf.Port, p.Port()) }
+// PortOf returns the port of the PF's switch through which frames for one of its VFs leave; "" for a VF that has lost its representor.
+func (p *PF) PortOf(vf *VF) string {
+	if p.Uplink.Representors {
+		return vf.Port
+	}
+	return p.Port()
+}
 
 // Caps are the capabilities of a PF's driver for its VFs.
 type Caps struct {
@@ -160,9 +165,10 @@ const PerhapsAside = "perhaps set aside for `sluice qualify`, whose journal cann
 type VF struct {
 	ID         VFID       `json:"id"`
 	Address    PCIAddress `json:"pci_address"`
-	Port       string     `json:"port,omitempty"` // its own port of the PF's switch, if it has one: its representor
-	Driver     string     `json:"driver"`         // driver bound on the host: "vfio-pci", "igbvf", "" for none
-	MAC        MAC        `json:"mac"`            // the administrative MAC, zero if none is set
+	Port       string     `json:"port,omitempty"`         // its own port of the PF's switch, if it has one: its representor
+	PortIndex  int        `json:"port_ifindex,omitempty"` // of Port if that is an interface of the host
+	Driver     string     `json:"driver"`                 // driver bound on the host: "vfio-pci", "igbvf", "" for none
+	MAC        MAC        `json:"mac"`                    // the administrative MAC, zero if none is set
 	VLAN       int        `json:"vlan"`
 	MaxTxRate  uint64     `json:"max_tx_rate_bits"` // bits/s, 0: no limit
 	MinTxRate  uint64     `json:"min_tx_rate_bits"`

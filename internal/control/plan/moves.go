@@ -91,9 +91,13 @@ func payloads(snap *model.Snapshot, vm *model.VM, nic *model.NIC, vf *model.VF) 
 	}
 	path := model.PathStep{MAC: nic.MAC, VLAN: nic.VLAN, Tap: nic.Tap, Network: nic.Network, VirtioRoute: onVirtio}
 	uplink(snap, &path, vf.ID.PF, vf)
+	vlan := nic.VLAN
+	if path.Representor {
+		vlan = 0 // the representor is in it, as the tap is
+	}
 	return model.Step{
 		Subject: model.Subject{VM: vm.ID, VMName: vm.Name},
-		VF:      model.VFStep{ID: vf.ID, Address: vf.Address, MAC: nic.MAC, VLAN: nic.VLAN},
+		VF:      model.VFStep{ID: vf.ID, Address: vf.Address, MAC: nic.MAC, VLAN: vlan},
 		Path:    path,
 		Device:  model.DeviceStep{NIC: nic.Alias, MAC: nic.MAC, Failover: nic.Failover, VF: vf.ID, Address: vf.Address},
 	}

@@ -134,6 +134,9 @@ func pfText(pf api.PFStatus) string {
 	s := fmt.Sprintf("%s (%s, network %s", pf.Name, orDash(pf.Driver), orDash(pf.Network))
 	if pf.Uplink != "" {
 		s += ", uplink " + pf.Uplink
+		if pf.Representors {
+			s += " with representors"
+		}
 	}
 	s += ")"
 	if !pf.Managed {

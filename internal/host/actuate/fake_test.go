@@ -249,6 +249,8 @@ func (f *fakeHost) PreparePort(_ context.Context, port string) error {
 	return f.fail["PreparePort"]
 }
 
+func (f *fakeHost) JoinAs(context.Context, string, string) error { panic("there are no representors") }
+
 func (f *fakeHost) Announce(_ context.Context, _ model.MAC, _ int, _ string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/base/rtnl"
 	"sluice/internal/host/sysif"
 	"sluice/internal/model"
 )
@@ -82,11 +80,11 @@ func (h *Bridges) isolate(ctx context.Context, p bridgePort, on bool) error {
 // joinVLANs makes a port of a bridge that filters VLANs a tagged member of only the VLANs of its rules.
 func (h *Bridges) joinVLANs(ctx context.Context, index int, rules []model.SwitchRule) error {
 	for range 2 { // the second pass verifies
-		have, err := rtnl.Dump(ctx, h.k.Read, bridgeVLANsRequest(), decodeBridgeVLANs(index))
+		have, err := h.vlansOf(ctx, index)
 		if err != nil {
-			return fmt.Errorf("list its VLANs: %w", err)
+			return err
 		}
-		leave, join := vlanChanges(slices.Concat(have...), rules)
+		leave, join := vlanChanges(have, rules)
 		if len(leave)+len(join) == 0 {
 			return nil
 		}

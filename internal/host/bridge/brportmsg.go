@@ -18,6 +18,9 @@ const (
 	vlanRangeBegin = 1 << 3
 	vlanRangeEnd   = 1 << 4
 
+	stateDisabled   = 0 // BR_STATE_...
+	stateForwarding = 3
+
 	extBridgeVLANs = 1 << 2 // RTEXT_FILTER_BRVLAN_COMPRESSED
 )
 
@@ -57,6 +60,14 @@ func decodeBridgeVLANs(port int) func(rtnl.Message) ([]portVLAN, bool) {
 		}
 		return all, true
 	}
+}
+
+// memberRequest makes a port a member of a VLAN with these flags.
+func memberRequest(port int, v portVLAN) *rtnl.Request {
+	req := rtnl.NewRequest(unix.RTM_SETLINK, 0, rtnl.Link(unix.AF_BRIDGE, port))
+	return req.Nest(unix.IFLA_AF_SPEC, func(r *rtnl.Request) {
+		r.Bytes(bridgeVLANInfo, binary.NativeEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, v.flags), uint16(v.id)))
+	})
 }
 
 // bridgeVLANsChange makes a port a tagged member of VLANs (RTM_SETLINK) or removes it from them (RTM_DELLINK).

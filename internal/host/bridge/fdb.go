@@ -241,7 +241,13 @@ func (h *Bridges) PreparePort(ctx context.Context, pf string) error {
 
 // portFlag reads a flag of a bridge port. It returns ErrNotPort if the link is not a port of a bridge.
 func (h *Bridges) portFlag(ctx context.Context, dev string, flag uint16) (bool, error) {
-	return rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(dev, netdev.ExtSkipStats), decodePortFlag(flag))
+	on, err := h.portByte(ctx, dev, flag)
+	return on != 0, err
+}
+
+// portByte reads an attribute of a bridge port. It returns ErrNotPort if the link is not a port of a bridge.
+func (h *Bridges) portByte(ctx context.Context, dev string, attr uint16) (uint8, error) {
+	return rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(dev, netdev.ExtSkipStats), decodePort(attr))
 }
 
 // setPortFlag sets a flag of a bridge port and verifies it by reading back.

@@ -260,7 +260,7 @@ func FuzzDecodeFDB(f *testing.F) {
 		if n, ok := decodeFDB(m); ok && (n.port <= 0 || n.vlan < 0 || n.vlan > 1<<16) {
 			t.Errorf("took an entry without port: %+v", n)
 		}
-		_, _ = decodePortFlag(unix.IFLA_BRPORT_LEARNING)(m)
+		_, _ = decodePort(unix.IFLA_BRPORT_LEARNING)(m)
 		relevant(m)
 	})
 }

@@ -118,14 +118,14 @@ func portFlagRequest(port int, flag uint16, on bool) *rtnl.Request {
 	return req.Nest(unix.IFLA_PROTINFO, func(r *rtnl.Request) { r.U8(flag, uint8(sysif.Bit(on))) })
 }
 
-// decodePortFlag reads a flag of a bridge port from an RTM_NEWLINK.
-func decodePortFlag(flag uint16) func(rtnl.Message) (bool, error) {
-	return func(m rtnl.Message) (bool, error) {
+// decodePort reads an attribute of a bridge port, which is one byte, from an RTM_NEWLINK.
+func decodePort(attr uint16) func(rtnl.Message) (uint8, error) {
+	return func(m rtnl.Message) (uint8, error) {
 		info := rtnl.Attr(rtnl.Body(m.Data, unix.SizeofIfInfomsg), unix.IFLA_LINKINFO)
 		if kind := rtnl.CString(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_KIND)); string(kind) != "bridge" {
-			return false, ErrNotPort
+			return 0, ErrNotPort
 		}
-		return rtnl.U8(rtnl.Attr(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_DATA), flag)) != 0, nil
+		return rtnl.U8(rtnl.Attr(rtnl.Attr(info, unix.IFLA_INFO_SLAVE_DATA), attr)), nil
 	}
 }
 

@@ -35,13 +35,26 @@ type DualPath struct {
 	MAC  model.MAC
 	Tap  string
 	PF   string
-	Port string // the bridge port that leads to the PF, "": the PF itself
+	Port string // the bridge port that leads to the PF or, with Representor, to the VF; "": the PF itself
 	VLAN int    // the VF's VLAN, 0: none
+
+	// Representor means that Port is the VF's representor. The mirror copies frames to it, also those from the wire, which the NIC then does
+	// not deliver to the VF by itself.
+	Representor bool
 }
 
-// OpenDualPath makes both paths receive frames from the bridge: it creates a mirror from the tap to the PF for frames that did not
-// come from the PF, then pins the FDB entry to the tap. Frames from the wire and from VFs need AddSelf, which a virtio guest
-// needs in any case. Opening an open dual path checks and repairs it, whoever opened it.
+// out returns the interface that frames are copied to.
+func (d DualPath) out() string {
+	if d.Representor {
+		return d.Port
+	}
+	return d.PF
+}
+
+// OpenDualPath makes both paths receive frames from the bridge: it creates a mirror from the tap to the PF, or to the VF's
+// representor, for frames that did not come from there, then pins the FDB entry to the tap. Without representors, frames from the
+// wire and from VFs need AddSelf, which a virtio guest needs in any case. Opening an open dual path checks and repairs it, whoever
+// opened it.
 //
 // The mirror comes first: with the entry at the tap and no mirror, a guest that uses its VF receives nothing from the bridge. If
 // the mirror fails, note says so, and the entry is pinned only if it is pinned nowhere yet. The existing entry is where the guest
@@ -54,22 +67,22 @@ func (h *Mirroring) OpenDualPath(ctx context.Context, d DualPath) (note string, 
 	if err != nil {
 		return "", err
 	}
-	pf, err := h.links.Link(ctx, d.PF)
+	out, err := h.links.Link(ctx, d.out())
 	if err != nil {
 		return "", err
 	}
-	port := pf
+	port := out
 	if d.Port != "" {
 		if port, err = h.links.Link(ctx, d.Port); err != nil {
 			return "", err
 		}
 	}
-	m := mirror{tap: tap.Index, pf: pf.Index, port: port.Index, mac: d.MAC, vlan: d.VLAN}
+	m := mirror{tap: tap.Index, out: out.Index, port: port.Index, mac: d.MAC, vlan: d.VLAN}
 	err = h.k.Busy.Exclusive(ctx, "tap "+d.Tap, func() error { return h.mirrors.open(d, m) })
 	if err == nil {
 		return "", h.bridges.PinFDB(ctx, d.MAC, d.VLAN, d.Tap)
 	}
-	note = fmt.Sprintf("frames from the bridge reach one path only: mirror %s to %s: %v", d.Tap, d.PF, err)
+	note = fmt.Sprintf("frames from the bridge reach one path only: mirror %s to %s: %v", d.Tap, d.out(), err)
 	return note, h.bridges.PinIfNowhere(ctx, d.MAC, d.VLAN, d.Tap)
 }
 

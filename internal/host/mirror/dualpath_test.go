@@ -168,3 +168,31 @@ func TestDualPathWhereVLANsAreFiltered(t *testing.T) {
 	l.Peer.Send(t, marker)
 	l.Tap.Expect(t, marker)
 }
+
+// TestDualPathToRepresentor: nothing that arrives reaches the VF by itself, so frames from the wire are copied to its representor as well,
+// once, and without a tag.
+func TestDualPathToRepresentor(t *testing.T) {
+	h, l := newHost(t), kerneltest.NewLAN(t)
+	rep := kerneltest.NewPort(t, "rep0", "br0")
+	d := DualPath{MAC: kerneltest.Guest, Tap: "tap0", PF: "pf0", Port: "rep0", Representor: true}
+	for range 2 {
+		openQuietly(t, h, d)
+	}
+	if all, err := h.Mirrors(kerneltest.Soon(t)); err != nil || len(all) != 1 || all[0].DualPath != d {
+		t.Errorf("mirrors %+v, %v", all, err)
+	}
+	for _, from := range []*kerneltest.Port{l.PF, l.Peer} {
+		frame := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "from "+from.Name)
+		from.Send(t, frame)
+		l.SentOnly(t, from, map[*kerneltest.Port][]byte{l.Tap: frame})
+		rep.Expect(t, frame)
+		rep.Next(t) // the marker of SentOnly
+	}
+	kerneltest.Must(t, h.CloseDualPath(kerneltest.Soon(t), d))
+	frame := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "after it")
+	l.PF.Send(t, frame)
+	l.SentOnly(t, l.PF, map[*kerneltest.Port][]byte{l.Tap: frame})
+	if got := rep.Next(t); string(got) == string(frame) {
+		t.Error("the representor gets frames after the dual path was closed")
+	}
+}

@@ -13,14 +13,14 @@ import (
 	"sluice/internal/model"
 )
 
-// mirror copies frames for one MAC that the bridge sends out of a tap to a PF, whose filter for the VF receives them. It omits
-// frames that came in through the PF, because the NIC has already delivered them to the VF and they would loop. It also omits
-// broadcasts, because the bridge floods them to both.
+// mirror copies frames for one MAC that the bridge sends out of a tap to a PF, whose filter for the VF receives them, or to
+// the VF's representor. It omits frames that came in through the PF, because the NIC has already delivered them to the VF and they
+// would loop, and those that the VF sent. It also omits broadcasts, because the bridge floods them to both.
 type mirror struct {
-	tap, pf int // ifindexes
-	port    int // ifindex of the bridge port that leads to the PF: the PF, or its bond
-	mac     model.MAC
-	vlan    int // tag for the copy, 0: none
+	tap, out int // ifindexes
+	port     int // ifindex of the bridge port that leads to the PF: the PF, or its bond
+	mac      model.MAC
+	vlan     int // tag for the copy, 0: none
 }
 
 func (m mirror) load() (*ebpf.Program, error) {
@@ -46,9 +46,9 @@ func (m mirror) program() asm.Instructions {
 	lo := int64(binary.BigEndian.Uint16(m.mac[4:]))
 	insns := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
-		// Received through the PF? For a PF in a bond the kernel reports the bond.
+		// Received through the PF, or from the VF? For a PF in a bond the kernel reports the bond.
 		asm.LoadMem(asm.R2, asm.R6, bpf.SKBIngressIfindex, asm.Word),
-		asm.JEq.Imm(asm.R2, int32(m.pf), "next"),
+		asm.JEq.Imm(asm.R2, int32(m.out), "next"),
 		asm.JEq.Imm(asm.R2, int32(m.port), "next"),
 		// For another MAC? (Absolute loads are in host order and use the context in R6.)
 		asm.LoadAbs(0, asm.Word),
@@ -72,7 +72,7 @@ func (m mirror) program() asm.Instructions {
 func (m mirror) clone(label string) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, asm.R6).WithSymbol(label),
-		asm.Mov.Imm(asm.R2, int32(m.pf)),
+		asm.Mov.Imm(asm.R2, int32(m.out)),
 		asm.Mov.Imm(asm.R3, 0), // egress
 		asm.FnCloneRedirect.Call(),
 	}

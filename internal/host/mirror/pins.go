@@ -70,24 +70,33 @@ func listPins(p bpf.Pins) ([]Mirror, error) {
 	return all, nil
 }
 
-// pinName is TAP_MAC_PF_VLAN, the fields of DualPath that identify a mirror. The file system allows no dots, and interface names
-// may contain underscores, so everything but letters, digits and hyphens is written as %XX.
+// pinName is TAP_MAC_PF_VLAN, the fields of DualPath that identify a mirror, followed by the representor if there is one. The file
+// system allows no dots, and interface names may contain underscores, so everything but letters, digits and hyphens is written as
+// %XX.
 func pinName(d DualPath) string {
-	return strings.Join([]string{bpf.Escape(d.Tap), d.MAC.Hex(), bpf.Escape(d.PF), strconv.Itoa(d.VLAN)}, "_")
+	part := []string{bpf.Escape(d.Tap), d.MAC.Hex(), bpf.Escape(d.PF), strconv.Itoa(d.VLAN)}
+	if d.Representor {
+		part = append(part, bpf.Escape(d.Port))
+	}
+	return strings.Join(part, "_")
 }
 
 // parsePin is the inverse of pinName.
 func parsePin(name string) (d DualPath, ok bool) {
 	part := strings.Split(name, "_")
-	if len(part) != 4 {
+	if len(part) != 4 && len(part) != 5 {
 		return d, false
 	}
 	var tapOK, pfOK bool
+	portOK := true
 	d.Tap, tapOK = bpf.Unescape(part[0])
 	d.PF, pfOK = bpf.Unescape(part[2])
 	var err, verr error
 	d.MAC, err = bpf.ParseHex(part[1])
 	d.VLAN, verr = strconv.Atoi(part[3])
-	ok = tapOK && pfOK && errors.Join(err, verr) == nil
+	if d.Representor = len(part) == 5; d.Representor {
+		d.Port, portOK = bpf.Unescape(part[4])
+	}
+	ok = tapOK && pfOK && portOK && errors.Join(err, verr) == nil
 	return d, ok && pinName(d) == name
 }

@@ -1,6 +1,8 @@
 package netdev
 
 import (
+	"encoding/hex"
+
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/base/rtnl"
@@ -67,6 +69,10 @@ func DecodeLink(m rtnl.Message) (l Link, ok bool) {
 			l.Master = int(int32(rtnl.U32(v)))
 		case unix.IFLA_CARRIER:
 			l.Carrier = rtnl.U8(v) != 0
+		case unix.IFLA_PHYS_PORT_NAME:
+			l.Port = string(rtnl.CString(v))
+		case unix.IFLA_PHYS_SWITCH_ID:
+			l.Switch = hex.EncodeToString(v)
 		case unix.IFLA_STATS64:
 			l.Counters = decodeStats64(v)
 		case unix.IFLA_LINKINFO:

@@ -52,6 +52,8 @@ type Link struct {
 	VLANs    bool   // a bridge with VLAN filtering
 	Bond     Bond   // if it is a bond
 	Alias    string // as set by `ip link set alias`
+	Port     string // name of the NIC's port that it stands for (phys_port_name), such as "p0" or "pf0vf3"; "": unknown
+	Switch   string // hexadecimal ID of the NIC's embedded switch that it is a port of (phys_switch_id); "": none
 	Counters Counters
 }
 

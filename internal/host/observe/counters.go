@@ -28,7 +28,7 @@ var _ CounterReader = (*counters.Reader)(nil)
 type Count struct {
 	NIC       model.NICID
 	VF        model.VFID // NoVF: the virtio path
-	Device    int        // ifindex of the tap, or of the VF's PF
+	Device    int        // ifindex of the tap, of the VF's representor, or else of its PF
 	At        time.Time  // when it was read
 	RxPackets uint64
 	TxPackets uint64
@@ -54,8 +54,15 @@ const muteFor = time.Minute
 // whose maps devices to NICs. It is replaced as a whole.
 type whose struct {
 	taps  map[int]model.NICID // by ifindex
+	reps  map[int]whoseVF     // representors, by ifindex
 	pfs   []whosePF
 	ports []whosePF // PFs with VFs in guests that have no counters of their own: only the port counts their traffic
+}
+
+// whoseVF is a VF behind a NIC.
+type whoseVF struct {
+	nic model.NICID
+	vf  model.VFID
 }
 
 // whosePF is a PF that counts per VF. nics is indexed by VF; an entry without VM is a VF behind no NIC.
@@ -75,7 +82,7 @@ func NewCounters(r CounterReader) *Counters {
 // Follow takes the mapping of devices to NICs from a Snapshot. Call it with each new one; it does not wait for a Read. VFs of drivers that
 // do not count per VF are left out.
 func (c *Counters) Follow(s *model.Snapshot) {
-	w := &whose{taps: make(map[int]model.NICID, len(s.VMs))}
+	w := &whose{taps: make(map[int]model.NICID, len(s.VMs)), reps: map[int]whoseVF{}}
 	place := map[string]int{}
 	for vm, n := range s.NICs() {
 		id := model.NICID{VM: vm.ID, NIC: n.Alias}
@@ -84,6 +91,10 @@ func (c *Counters) Follow(s *model.Snapshot) {
 		}
 		switch pf := s.FindPF(n.VF.PF); {
 		case pf == nil:
+		case pf.Uplink.Representors:
+			if vf := s.FindVF(n.VF); vf != nil && vf.PortIndex > 0 {
+				w.reps[vf.PortIndex] = whoseVF{id, n.VF}
+			}
 		case countsVFs(pf, n):
 			w.pf(place, pf).nics[n.VF.Index] = id
 		case !slices.ContainsFunc(w.ports, func(p whosePF) bool { return p.index == pf.Index }):
@@ -122,6 +133,12 @@ func (c *Counters) Read(ctx context.Context, buf []Count) ([]Count, error) {
 		if nic, ok := w.taps[links[i].Index]; ok {
 			t := hostCounts(links[i].Counters).swapped()
 			buf = append(buf, Count{nic, model.NoVF, links[i].Index, now, t.rxPackets, t.txPackets, t.rxBytes, t.txBytes})
+		}
+	}
+	for i := range links {
+		if at, ok := w.reps[links[i].Index]; ok {
+			t := hostCounts(links[i].Counters).swapped()
+			buf = append(buf, Count{at.nic, at.vf, links[i].Index, now, t.rxPackets, t.txPackets, t.rxBytes, t.txBytes})
 		}
 	}
 	for i := range w.pfs {

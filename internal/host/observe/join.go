@@ -153,6 +153,19 @@ func (j *joiner) pf(pf *model.PF, uses []vf.Use, vms []model.VM, w world) {
 		}
 		j.vf(&pf.VFs[i], use, vms, w)
 	}
+	if pf.Uplink.Representors && pf.Uplink.Why == "" {
+		represented(pf)
+	}
+}
+
+// represented sets what representors change: they count for every driver, and a VF without one cannot be used.
+func represented(pf *model.PF) {
+	pf.Caps.VFCounters = model.Yes
+	for i := range pf.VFs {
+		if vf := &pf.VFs[i]; vf.Port == "" && vf.Owner == model.OwnerFree {
+			vf.Owner, vf.OwnerWhy = model.OwnerForeign, "it has no representor in this network namespace (devlink port show)"
+		}
+	}
 }
 
 // label sets the network of a PF that the config assigns. Frames for its VFs still come only from the switch that the PF is a port of.

@@ -124,7 +124,13 @@ func (s *Source) countVFs(ctx context.Context, snap *model.Snapshot) (map[string
 			out[pf.Name] = vfCounts{why: why}
 			continue
 		}
-		byVF, err := s.kernel.VFCounters(ctx, pf.Name)
+		var byVF map[int]netdev.Counters
+		var err error
+		if pf.Uplink.Representors {
+			byVF = s.representors(pf)
+		} else {
+			byVF, err = s.kernel.VFCounters(ctx, pf.Name)
+		}
 		switch {
 		case err != nil:
 			trouble = append(trouble, model.Problem{Subject: pf.Name, Text: "cannot read the counters of its VFs: " + err.Error()})
@@ -136,6 +142,21 @@ func (s *Source) countVFs(ctx context.Context, snap *model.Snapshot) (map[string
 		}
 	}
 	return out, trouble
+}
+
+// representors returns the counters of a PF's VFs as their representors have them, in which directions are the other way round.
+func (s *Source) representors(pf *model.PF) map[int]netdev.Counters {
+	byVF := make(map[int]netdev.Counters, len(pf.VFs))
+	for i := range pf.VFs {
+		if l := s.join.links.ByName[pf.VFs[i].Port]; l != nil {
+			c := l.Counters
+			byVF[pf.VFs[i].ID.Index] = netdev.Counters{
+				RxPackets: c.TxPackets, TxPackets: c.RxPackets, RxBytes: c.TxBytes, TxBytes: c.RxBytes,
+				RxDropped: c.TxDropped, TxDropped: c.RxDropped,
+			}
+		}
+	}
+	return byVF
 }
 
 // reallyCounts reports whether VF counters are meaningful. A driver that does not count shows zeros.

@@ -1,6 +1,8 @@
-// Package bridge is the Uplink for a Linux bridge with a legacy NIC, which forwards frames to its VFs by MAC. The PF, or a bond whose
-// active port it is, is a port of the bridge. A static bridge entry determines where the frames for a MAC go; for a dual path, the entry
-// points to the tap, and a program there copies the frames to the PF.
+// Package bridge is the Uplink for a Linux bridge. The PF, or a bond that it is in, is a port of the bridge. A static bridge entry
+// determines where the frames for a MAC go; for a dual path, the entry points to the tap, and a program there copies the frames.
+//
+// A legacy NIC forwards frames to its VFs by MAC: frames for a VF leave through the PF. Of a NIC in mode switchdev, each VF has a port of
+// its own in the bridge, its representor.
 package bridge
 
 import (
@@ -30,6 +32,7 @@ type Kernel interface {
 	PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
 	UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
 	PreparePort(ctx context.Context, port string) error
+	JoinAs(ctx context.Context, dev, tap string) error
 	OpenDualPath(ctx context.Context, d mirror.DualPath) (note string, err error)
 	CloseDualPath(ctx context.Context, d mirror.DualPath) error
 	Mirrors(ctx context.Context) ([]mirror.Mirror, error)
@@ -57,7 +60,8 @@ func (b *Bridge) Kind() string { return Kind }
 //
 // A bond counts as the port of its active PF: the host then sends and receives only through that PF, as if the PF were the port itself. In
 // other modes, frames for a VF may arrive through a port other than its PF, whose NIC does not know the VF, and frames from the host to the
-// VF may leave through that port, to a switch that never returns them.
+// VF may leave through that port, to a switch that never returns them. With representors the bond's mode does not matter if its ports
+// belong to one embedded switch.
 func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool) {
 	link := links.ByName[pf.Name]
 	port := link
@@ -71,10 +75,16 @@ func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 	up = model.Uplink{Switch: br.Name, Port: port.Name}
 	switch {
 	case pf.Eswitch == model.EswitchSwitchdev:
-		up.Why = fmt.Sprintf("the NIC's embedded switch is in mode switchdev, in which a VF reaches only its representor on the host, which "+
-			"Sluice cannot steer yet: a VM would be cut off by a VF of %s", pf.Name)
-		up.Remedy = fmt.Sprintf("use mode legacy, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; "+
-			"devlink dev eswitch set pci/%[2]s mode legacy", pf.Name, pf.Address)
+		up.Representors = true
+		switch found := represent(links, pf, link); {
+		case found == 0 && pf.NumVFs > 0:
+			up.Why = fmt.Sprintf("the NIC's embedded switch is in mode switchdev, in which a VF reaches only its representor, and no interface of "+
+				"this network namespace represents a VF of %s: a VM would be cut off by one", pf.Name)
+			up.Remedy = fmt.Sprintf("see where the representors are: devlink port show; ip -d link; or use mode legacy, while %[1]s has no VFs: "+
+				"echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; devlink dev eswitch set pci/%[2]s mode legacy", pf.Name, pf.Address)
+		case port != link:
+			oneSwitch(&up, links, link, port)
+		}
 	case port != link:
 		bonded(&up, link, port, links.ByIndex[port.Bond.Active])
 	}

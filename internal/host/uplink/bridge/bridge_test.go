@@ -22,18 +22,32 @@ func TestFind(t *testing.T) {
 		mode           netdev.BondMode
 		active         int
 		eswitch        model.EswitchMode
+		shared         string // the ID of the second PF's embedded switch
 		want           model.Uplink
 		why, remedyHas string
 	}{
 		{name: "in a bridge", pf: bridge, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "pf0"}},
 		{name: "legacy and in a bridge", pf: bridge, eswitch: model.EswitchLegacy, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "pf0"}},
 		{
-			name: "in mode switchdev", pf: bridge, eswitch: model.EswitchSwitchdev, want: model.Uplink{Kind: Kind, Switch: "br0", Port: "pf0"},
-			why: "in mode switchdev", remedyHas: "devlink dev eswitch set pci/0000:01:00.0 mode legacy",
+			name: "in mode switchdev", pf: bridge, eswitch: model.EswitchSwitchdev,
+			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "pf0", Representors: true},
 		},
 		{
 			name: "in mode switchdev and in a bond", pf: bond, bond: bridge, mode: netdev.ActiveBackup, active: pf, eswitch: model.EswitchSwitchdev,
-			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0"}, why: "in mode switchdev", remedyHas: "mode legacy",
+			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Representors: true},
+		},
+		{
+			name: "in mode switchdev and a backup", pf: bond, bond: bridge, mode: netdev.ActiveBackup, active: second, eswitch: model.EswitchSwitchdev,
+			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Representors: true},
+		},
+		{
+			name: "in mode switchdev, in a bond over one embedded switch", pf: bond, bond: bridge, mode: 4, eswitch: model.EswitchSwitchdev, shared: "a1",
+			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Representors: true},
+		},
+		{
+			name: "in mode switchdev, in a bond over two", pf: bond, bond: bridge, mode: 4, eswitch: model.EswitchSwitchdev,
+			want: model.Uplink{Kind: Kind, Switch: "br0", Port: "bond0", Representors: true},
+			why:  "with pf1, which belongs to another embedded switch", remedyHas: "VF-LAG",
 		},
 		{name: "in mode switchdev and in Open vSwitch", pf: ovs, eswitch: model.EswitchSwitchdev, why: "Open vSwitch", remedyHas: "Linux bridge"},
 		{name: "in nothing", why: "pf0 is in no bridge", remedyHas: "ip link set pf0 master"},
@@ -69,8 +83,8 @@ func TestFind(t *testing.T) {
 	} {
 		var links uplink.Links
 		links.Index([]netdev.Link{
-			{Index: pf, Name: "pf0", Master: c.pf},
-			{Index: second, Name: "pf1", Master: c.pf},
+			{Index: pf, Name: "pf0", Master: c.pf, Switch: "a1"},
+			{Index: second, Name: "pf1", Master: c.pf, Switch: c.shared},
 			{Index: bond, Name: "bond0", Kind: "bond", Master: c.bond, Bond: netdev.Bond{Mode: c.mode, Active: c.active}},
 			{Index: bridge, Name: "br0", Kind: "bridge"},
 			{Index: ovs, Name: "ovs-system", Kind: "openvswitch"},
@@ -94,6 +108,56 @@ func TestFind(t *testing.T) {
 	uplink.Set{New(nil)}.Find(&uplink.Links{}, &gone)
 	if !strings.Contains(gone.Uplink.Why, "no interface pf9") {
 		t.Errorf("a PF without interface: %+v", gone.Uplink)
+	}
+}
+
+// TestRepresentors: the kernel's port names tell whose representor an interface is, not its own name.
+func TestRepresentors(t *testing.T) {
+	for name, c := range map[string]struct {
+		links []netdev.Link
+		want  []string
+	}{
+		"renamed": {[]netdev.Link{
+			{Index: 5, Name: "pf0", Switch: "a1", Port: "p0"},
+			{Index: 6, Name: "eth9", Switch: "a1", Port: "pf0vf0"},
+			{Index: 7, Name: "pf0vf0", Switch: "a1", Port: "pf0vf1"},
+		}, []string{"eth9", "pf0vf0"}},
+		"two PFs of one switch": {[]netdev.Link{
+			{Index: 5, Name: "pf0", Switch: "a1", Port: "p0"},
+			{Index: 6, Name: "r0", Switch: "a1", Port: "pf1vf0"},
+			{Index: 7, Name: "r1", Switch: "a1", Port: "pf0vf0"},
+			{Index: 8, Name: "r2", Switch: "a1", Port: "pf1vf1"},
+		}, []string{"r1", ""}},
+		"two PFs that cannot be told apart": {[]netdev.Link{
+			{Index: 5, Name: "pf0", Switch: "a1"},
+			{Index: 6, Name: "r0", Switch: "a1", Port: "pf1vf0"},
+			{Index: 7, Name: "r1", Switch: "a1", Port: "pf0vf0"},
+			{Index: 8, Name: "r2", Switch: "a1", Port: "pf0vf1"},
+		}, []string{"", "r2"}},
+		"of another switch": {[]netdev.Link{
+			{Index: 5, Name: "pf0", Switch: "a1", Port: "p0"}, {Index: 6, Name: "r0", Switch: "a2", Port: "pf0vf0"},
+		}, []string{"", ""}},
+		"of another controller": {[]netdev.Link{
+			{Index: 5, Name: "pf0", Switch: "a1", Port: "p0"}, {Index: 6, Name: "r0", Switch: "a1", Port: "c1pf0vf0"},
+		}, []string{"", ""}},
+		"a PF without a switch": {[]netdev.Link{
+			{Index: 5, Name: "pf0"}, {Index: 6, Name: "r0", Port: "pf0vf0"},
+		}, []string{"", ""}},
+	} {
+		c.links = append(c.links, netdev.Link{Index: 99, Name: "br0", Kind: "bridge"})
+		c.links[0].Master = 99
+		var links uplink.Links
+		links.Index(c.links)
+		found := model.PF{Name: "pf0", Eswitch: model.EswitchSwitchdev, VFs: []model.VF{
+			{ID: model.VFID{PF: "pf0", Index: 0}}, {ID: model.VFID{PF: "pf0", Index: 1}},
+		}}
+		uplink.Set{New(nil)}.Find(&links, &found)
+		for i, want := range c.want {
+			vf := &found.VFs[i]
+			if vf.Port != want || (vf.PortIndex != 0) != (want != "") || want != "" && links.ByName[want].Index != vf.PortIndex {
+				t.Errorf("%s: VF %d has port %q, index %d, want %q", name, i, vf.Port, vf.PortIndex, want)
+			}
+		}
 	}
 }
 

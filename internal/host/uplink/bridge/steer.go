@@ -45,13 +45,28 @@ func (b *Bridge) Check(ctx context.Context, p *model.PathStep) error {
 }
 
 func dualPath(p *model.PathStep) mirror.DualPath {
-	return mirror.DualPath{MAC: p.MAC, Tap: p.Tap, PF: p.PF, Port: p.Uplink, VLAN: p.VLAN}
+	d := mirror.DualPath{MAC: p.MAC, Tap: p.Tap, PF: p.PF, Port: p.Uplink, VLAN: p.VLAN, Representor: p.Representor}
+	if p.Representor {
+		d.VLAN = 0 // its port of the bridge adds and removes the tag
+	}
+	return d
+}
+
+// prepare makes the port that leads to the VF ready: a representor becomes a port of the tap's bridge, and stays there.
+func (b *Bridge) prepare(ctx context.Context, p *model.PathStep) error {
+	if p.Representor {
+		if p.Uplink == "" {
+			return fmt.Errorf("%w: the VF has no representor in this network namespace: devlink port show", model.ErrPermanent)
+		}
+		return b.kernel.JoinAs(ctx, p.Port(), p.Tap)
+	}
+	return b.kernel.PreparePort(ctx, p.Port())
 }
 
 // ToBoth implements uplink.Writer. The bridge must not learn from the PF's port, since copies that return through it would make it learn
 // the wrong port.
 func (b *Bridge) ToBoth(ctx context.Context, p *model.PathStep) (note string, err error) {
-	if err := b.kernel.PreparePort(ctx, p.Port()); err != nil {
+	if err := b.prepare(ctx, p); err != nil {
 		return "", err
 	}
 	return b.kernel.OpenDualPath(ctx, dualPath(p))
@@ -78,8 +93,14 @@ func (b *Bridge) ToTap(ctx context.Context, p *model.PathStep) error {
 	return err
 }
 
-// ToVF implements uplink.Writer. From the PF's port, the NIC's filter for the MAC passes the frames to the VF.
+// ToVF implements uplink.Writer. From the PF's port, the NIC's filter for the MAC passes the frames to the VF. A representor that somebody
+// took out of the bridge is put back.
 func (b *Bridge) ToVF(ctx context.Context, p *model.PathStep) error {
+	if p.Representor {
+		if err := b.prepare(ctx, p); err != nil {
+			return err
+		}
+	}
 	return b.kernel.PinFDB(ctx, p.MAC, p.VLAN, p.Port())
 }
 
@@ -102,9 +123,12 @@ func (b *Bridge) Back(ctx context.Context, p *model.PathStep) error {
 	return err
 }
 
-// FromNIC implements uplink.Writer with a filter of the PF. It is not an error if the driver supports no filters or has none free: the VM
-// works without it, except that VFs cannot reach its virtio NIC.
+// FromNIC implements uplink.Writer with a filter of the PF, which a PF with representors does not need. It is not an error if the
+// driver supports no filters or has none free: the VM works without it, except that VFs cannot reach its virtio NIC.
 func (b *Bridge) FromNIC(ctx context.Context, p *model.PathStep) (note string, err error) {
+	if p.Representor {
+		return "", nil
+	}
 	err = b.kernel.AddSelf(ctx, p.PF, p.MAC)
 	for _, refusal := range []error{unix.ENOMEM, unix.ENOSPC, unix.EOPNOTSUPP} {
 		if errors.Is(err, refusal) {
@@ -116,6 +140,9 @@ func (b *Bridge) FromNIC(ctx context.Context, p *model.PathStep) (note string, e
 
 // NotFromNIC implements uplink.Writer.
 func (b *Bridge) NotFromNIC(ctx context.Context, p *model.PathStep) error {
+	if p.Representor {
+		return nil
+	}
 	return b.kernel.DelSelf(ctx, p.PF, p.MAC)
 }
 

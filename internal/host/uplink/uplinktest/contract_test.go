@@ -26,7 +26,10 @@ import (
 // does not serve.
 type world struct {
 	uplink.Uplink
-	network string // the switch
+	network string             // the switch
+	tap, vf *kerneltest.Port   // where the frames for the guest leave the switch; nil for the fabric
+	from    []*kerneltest.Port // where others send them
+	eswitch model.EswitchMode
 	links   func(t *testing.T) []netdev.Link
 	unplug  func(t *testing.T) // the guest's tap goes away
 	down    func(t *testing.T) // the guest's tap is set down
@@ -43,7 +46,7 @@ const guestTap, otherTap = "tap0", "tap1"
 
 // TestContract checks that each implementation does what the documentation of uplink.Reader and uplink.Writer says.
 func TestContract(t *testing.T) {
-	for name, build := range map[string]func(*testing.T) world{"fabric": fabricWorld, "linux bridge": bridgeWorld} {
+	for name, build := range map[string]func(*testing.T) world{"fabric": fabricWorld, "linux bridge": bridgeWorld, "linux bridge, representors": representorWorld} {
 		for part, check := range map[string]func(*testing.T, world){
 			"connections": checkConnections, "watch": checkWatch, "routes": checkRoutes, "dual path": checkDualPath, "check": checkCheck, "gone": checkGone,
 			"two guests": checkTwoGuests, "NIC": checkNIC,
@@ -78,13 +81,43 @@ func fabricWorld(*testing.T) world {
 // bridgeWorld is a real bridge. Frames that leave its pf0 are those that a NIC would pass to the VF.
 func bridgeWorld(t *testing.T) world {
 	lan := kerneltest.NewLAN(t)
+	return realBridge(t, lan, lan.PF)
+}
+
+// representorWorld is a real bridge with a tap "rep0" that the kernel is said to show as the representor of the VF. Frames that leave it
+// are those that a NIC would pass to the VF.
+func representorWorld(t *testing.T) world {
+	lan := kerneltest.NewLAN(t)
+	rep := kerneltest.NewPort(t, "rep0", "")
+	kerneltest.IP(t, "link set rep0 down")
+	w := realBridge(t, lan, rep)
+	w.eswitch, w.filters = model.EswitchSwitchdev, nil
+	w.from = append(w.from, lan.PF)
+	links := w.links
+	w.links = func(t *testing.T) []netdev.Link {
+		all := links(t)
+		for i := range all {
+			switch l := &all[i]; l.Name {
+			case "pf0":
+				l.Switch, l.Port = "a1", "p0"
+			case "rep0":
+				l.Switch, l.Port = "a1", "pf0vf0"
+			}
+		}
+		return all
+	}
+	return w
+}
+
+// realBridge is a real bridge on which frames to the VF leave through a port.
+func realBridge(t *testing.T, lan kerneltest.LAN, toVF *kerneltest.Port) world {
 	kerneltest.NewPort(t, "pf9", "")
 	k, err := kernel.New(kernel.Options{BPFFS: kerneltest.BPFFS(t), StickyPins: true})
 	kerneltest.Must(t, err)
 	t.Cleanup(func() { kerneltest.Must(t, k.Close()) })
 	sent := 0
 	return world{
-		Uplink: bridge.New(k), network: "br0",
+		Uplink: bridge.New(k), network: "br0", tap: lan.Tap, vf: toVF, from: []*kerneltest.Port{lan.Peer},
 		links: func(t *testing.T) []netdev.Link {
 			all, err := k.Links(kerneltest.Soon(t))
 			kerneltest.Must(t, err)
@@ -100,6 +133,7 @@ func bridgeWorld(t *testing.T) world {
 		down: func(t *testing.T) { kerneltest.IP(t, "link set "+guestTap+" down") },
 		unheld: func(t *testing.T) {
 			kerneltest.IP(t, "tuntap add mode tap name tap8")
+			t.Cleanup(func() { kerneltest.IP(t, "link delete tap8") })
 			kerneltest.IP(t, "link set tap8 up master br0")
 		},
 		filters: func(t *testing.T) []model.MAC {
@@ -132,7 +166,9 @@ func bridgeWorld(t *testing.T) world {
 					}
 				}
 			}
-			return arrives(lan.Tap), arrives(lan.PF)
+			l, err := k.Link(kerneltest.Soon(t), toVF.Name)
+			kerneltest.Must(t, err)
+			return arrives(lan.Tap), l.Master != 0 && arrives(toVF)
 		},
 	}
 }
@@ -141,7 +177,7 @@ func bridgeWorld(t *testing.T) world {
 func (w world) find(t *testing.T, pf string) (up model.Uplink, vfs []model.VF, ok bool) {
 	var links uplink.Links
 	links.Index(w.links(t))
-	found := model.PF{Name: pf, NumVFs: 1, VFs: []model.VF{{ID: model.VFID{PF: pf}}}}
+	found := model.PF{Name: pf, NumVFs: 1, Eswitch: w.eswitch, VFs: []model.VF{{ID: model.VFID{PF: pf}}}}
 	up, ok = w.PF(&links, &found)
 	return up, found.VFs, ok
 }

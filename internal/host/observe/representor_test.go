@@ -1,0 +1,80 @@
+package observe
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/vf"
+	"sluice/internal/model"
+)
+
+// switchdevWorld has a PF in mode switchdev with three VFs, of which the third has no representor here, and a VM with the first.
+func switchdevWorld() *fakeWorld {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 3, mute).Eswitch = model.EswitchSwitchdev
+	l := f.link("pf0")
+	l.Switch, l.Port = "a1", "p0"
+	for i := range 2 {
+		f.links = append(f.links, netdev.Link{
+			Index: 300 + i, Name: fmt.Sprintf("rep%d", i), Switch: "a1", Port: fmt.Sprintf("pf0vf%d", i), Up: true, Carrier: true,
+		})
+	}
+	f.addVM(1, "br0")
+	f.attach(1, addr(0))
+	return f
+}
+
+// With representors, a VF is counted by its own port of the switch, from the other side, whatever the PF's driver counts.
+func TestRepresentorsCount(t *testing.T) {
+	f := switchdevWorld()
+	run(t, f, Options{Pool: poolAll, CPUEvery: -1}, func(t *testing.T, s *Source) {
+		snapshot(t, s)
+		time.Sleep(2 * time.Second)
+		f.link("rep0").Counters = netdev.Counters{RxPackets: 20, TxPackets: 4000}
+		snap := snapshot(t, s)
+		if got := text(snap); !strings.Contains(got, "    vf rx=2000 tx=10 by pf proof=hardware\n") {
+			t.Errorf("got:\n%s", got)
+		}
+		if f.asked["counters pf0"] > 0 {
+			t.Error("the PF was asked for counters")
+		}
+		r := &fakeReader{links: []netdev.LinkStats{
+			{Index: 300, Counters: netdev.Counters{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}},
+			{Index: 301, Counters: netdev.Counters{RxPackets: 9}},
+		}, vfs: map[string][]vf.Counters{}}
+		c := NewCounters(r)
+		c.Follow(snap)
+		got, err := c.Read(t.Context(), nil)
+		want := Count{
+			NIC: model.NICID{VM: "id-001", NIC: "ua-net0"}, VF: model.VFID{PF: "pf0"}, Device: 300, RxPackets: 2, TxPackets: 1, RxBytes: 4, TxBytes: 3,
+		}
+		if err != nil || len(got) != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if want.At = got[0].At; got[0] != want {
+			t.Errorf("got %+v, want %+v", got[0], want)
+		}
+	})
+}
+
+// A VF that has no representor here would cut a VM off: it is not in the pool, and the others are.
+func TestVFWithoutRepresentor(t *testing.T) {
+	f := switchdevWorld()
+	s := New(f, f.uplinks(), f, nil, Options{Pool: poolAll})
+	defer s.Close()
+	pf := snapshot(t, s).PFs[0]
+	if up := pf.Uplink; up.Why != "" || !up.Representors {
+		t.Errorf("uplink %+v", up)
+	}
+	for i, want := range []struct {
+		owner model.Owner
+		port  string
+	}{{model.OwnerSluice, "rep0"}, {model.OwnerFree, "rep1"}, {model.OwnerForeign, ""}} {
+		if vf := pf.VFs[i]; vf.Owner != want.owner || vf.Port != want.port || (want.port == "") != strings.Contains(vf.OwnerWhy, "no representor") {
+			t.Errorf("VF %d: %+v", i, vf)
+		}
+	}
+}
