@@ -17,6 +17,8 @@ type Qualification struct {
 	Moves    *MoveCost         `json:"moves,omitempty"`    // only with a scratch VM
 	Paths    []PathBySize      `json:"paths,omitempty"`    // only with a scratch VM; sorted by size
 	HostCPU  *PacketCPU        `json:"host_cpu,omitempty"` // likewise
+	Boosts   []BoostAtRate     `json:"boosts,omitempty"`   // likewise; sorted by payload and rate
+	Boost    *BoostLine        `json:"boost,omitempty"`    // likewise; the line through Boosts
 	Notes    []string          `json:"notes,omitempty"`    // what a reader must know to judge the results
 	Failed   []string          `json:"failed,omitempty"`   // what could not be measured, and why
 	Left     []string          `json:"left,omitempty"`     // what could not be restored; `sluice qualify --restore` tries again
@@ -128,4 +130,32 @@ type PathFigure struct {
 type PacketCPU struct {
 	Packet   float64 `json:"seconds_per_packet"`   // per packet of any size
 	Kilobyte float64 `json:"seconds_per_kilobyte"` // and per 1,000 bytes of it
+}
+
+// BoostAtRate is a point of FlexVF's figure 5: how far a VF's median round-trip time is below virtio's while the VM has other packets to
+// answer.
+type BoostAtRate struct {
+	Payload    int          `json:"payload"` // bytes of each packet behind the ICMP header
+	Background float64      `json:"background_packets_per_second"`
+	Virtio     LoadedFigure `json:"virtio"`
+	VF         LoadedFigure `json:"vf"`
+	Boost      float64      `json:"boost_percent"` // in percent of virtio's
+	// Full says that a path carried less than the background that it was offered: then packets wait for that path, or the measurement for
+	// this host's CPU, and the line leaves the point out.
+	Full bool `json:"full,omitempty"`
+}
+
+// LoadedFigure is the measurement of one path under background load.
+type LoadedFigure struct {
+	Median  float64 `json:"median_seconds"`             // of a round trip, one at a time
+	Carried float64 `json:"carried_packets_per_second"` // of the background, both directions together
+}
+
+// BoostLine is the line fitted to the boost over the background rate, and what else the simulator's model of latency (`latency` of a
+// scenario) needs.
+type BoostLine struct {
+	AtRest  float64 `json:"percent_at_rest"`
+	PerKpps float64 `json:"percent_per_1000_packets_per_second"`
+	Most    float64 `json:"most_percent"`      // the largest boost that the line was fitted to
+	VF      float64 `json:"vf_packet_seconds"` // half a round trip over the VF at rest
 }

@@ -26,7 +26,10 @@ const (
 	scratchWithin  = 3 * time.Minute  // for a move
 	scratchTrips   = 100
 	scratchFlood   = time.Second
-	scratchUnder   = 16 // round trips in flight in a flood
+	scratchUnder   = 16                   // round trips in flight in a flood
+	boostFor       = time.Second          // at most, for round trips of one payload beside one background rate
+	boostEvery     = 2 * time.Millisecond // between two of them, so that they are not a load themselves
+	boostHeaders   = 28                   // bytes of the headers of IPv4 and ICMP; UDP's is as long as ICMP's
 	streamEvery    = 20 * time.Millisecond
 	answerWithin   = 2 * time.Second
 	settle         = 3 * time.Second // after a move: guests keep looking for carrier
@@ -36,6 +39,12 @@ const (
 
 // scratchSizes are the IP packet sizes in bytes that FlexVF compares, or close to them.
 var scratchSizes = []int{64, 256, 512, 1024, 1472}
+
+// FlexVF's figure 5: payloads in bytes, as its sockperf counts them, and the background in packets/s, which the paper does not name.
+var (
+	boostPayloads = []int{16, 64, 256, 1024, 1472}
+	boostRates    = []float64{0, 1e3, 5e3, 20e3, 40e3, 80e3}
+)
 
 // scratch has the daemon, which must run in enforce mode, move a VM, so that the moves are those that VMs get, with all their
 // safety measures. It requests them by overrides that expire.
@@ -161,12 +170,14 @@ func (s *scratch) run(ctx context.Context, pf string) error {
 	for cycle := range scratchCycles {
 		if cycle == 0 {
 			s.carry(ctx, false)
+			s.boost(ctx, false)
 		}
 		if err := s.move(ctx, true, pf); err != nil {
 			return err
 		}
 		if cycle == 0 {
 			s.carry(ctx, true)
+			s.boost(ctx, true)
 		}
 		if err := s.move(ctx, false, pf); err != nil {
 			return err
@@ -285,6 +296,42 @@ func (s *scratch) carry(ctx context.Context, vf bool) {
 		})
 		s.out.Paths = append(s.out.Paths, p)
 	}
+}
+
+// boost measures round trips over the VM's current path by payload and by how many other packets the VM answers meanwhile.
+func (s *scratch) boost(ctx context.Context, vf bool) {
+	for _, payload := range boostPayloads {
+		s.say(fmt.Sprintf("round trips of %d bytes to %s beside other packets, VF: %v", payload, s.vm, vf))
+		for _, rate := range boostRates {
+			l := s.beside(ctx, payload, rate)
+			l.VF = vf
+			s.out.Under = append(s.out.Under, l)
+			if l.Full() {
+				break // more would only be lost
+			}
+		}
+	}
+}
+
+// beside measures round trips while so many packets/s of the same size, half of them each way, pass.
+func (s *scratch) beside(ctx context.Context, payload int, rate float64) qualify.Loaded {
+	l := qualify.Loaded{Payload: payload, Offered: rate}
+	size := payload + boostHeaders
+	stop, carried := make(chan struct{}), make(chan float64, 1)
+	go func() { carried <- 2 * s.ping.Load(ctx, size, rate/2, stop) }()
+	for begin := time.Now(); len(l.Trips) < scratchTrips && time.Since(begin) < boostFor; {
+		took, ok, err := s.ping.Trip(ctx, size, answerWithin)
+		if ok {
+			l.Trips = append(l.Trips, took)
+		}
+		if err := cmp.Or(err, sleep.For(ctx, boostEvery)); err != nil {
+			l.Error = err.Error()
+			break
+		}
+	}
+	close(stop)
+	l.Carried = <-carried
+	return l
 }
 
 // cost returns the CPU time that the VM's threads on the host use while do runs, or why it is unknown.

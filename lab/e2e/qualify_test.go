@@ -94,7 +94,7 @@ func (r *rig) text() {
 	text := r.run("sluice qualify pf0 --vm vm2 --save 2>/dev/null")
 	r.t.Log("\n" + text)
 	for _, want := range []string{
-		"emulated by QEMU", "4 moves of vm2 lost", "BOOST", "the whole move to a VF", "hot-plug into the VM",
+		"emulated by QEMU", "4 moves of vm2 lost", "BOOST", "FlexVF's figure 5", "the whole move to a VF", "hot-plug into the VM",
 		"Everything has been restored",
 	} {
 		if !strings.Contains(text, want) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -267,11 +268,63 @@ func printMoves(w io.Writer, q *api.Qualification) {
 		table(w, "BYTES VIRTIO VF BOOST VIRTIO-P99 VF-P99 VIRTIO-PPS VF-PPS VIRTIO-CPU VF-CPU", rows)
 		fmt.Fprintln(w)
 	}
+	printBoosts(w, q)
 	if c := q.HostCPU; c != nil {
 		fmt.Fprintf(w, "compared with the VF, virtio costs the host %s more CPU time per packet and %s more per 1,000 bytes "+
 			"(worth.packet_cpu, worth.kilobyte_cpu)\n\n",
 			precise(c.Packet), precise(c.Kilobyte))
 	}
+}
+
+// printBoosts prints FlexVF's figure 5, a row for each payload and a column for each background rate.
+func printBoosts(w io.Writer, q *api.Qualification) {
+	if len(q.Boosts) == 0 {
+		return
+	}
+	head, full := "BYTES", false
+	var rates []float64
+	var rows [][]string
+	for i := range q.Boosts {
+		if b := &q.Boosts[i]; !slices.Contains(rates, b.Background) {
+			rates = append(rates, b.Background)
+		}
+	}
+	slices.Sort(rates)
+	for _, r := range rates {
+		head += fmt.Sprintf(" %.0f", r)
+	}
+	for i := range q.Boosts {
+		b := &q.Boosts[i]
+		if i == 0 || q.Boosts[i-1].Payload != b.Payload {
+			rows = append(rows, append([]string{fmt.Sprint(b.Payload)}, slices.Repeat([]string{"-"}, len(rates))...))
+		}
+		cell := fmt.Sprintf("%.0f%%", b.Boost)
+		if b.Full {
+			cell, full = cell+"*", true
+		}
+		rows[len(rows)-1][1+slices.Index(rates, b.Background)] = cell
+	}
+	fmt.Fprintln(w, "Boost by payload and by how many other packets/s the VM handles meanwhile (FlexVF's figure 5)")
+	table(w, head, rows)
+	if full {
+		fmt.Fprintln(w, "* a path carried less than that")
+	}
+	if l := q.Boost; l != nil {
+		fmt.Fprintf(w, "a line through it: a VF saves %.3g%% of the time at rest, and %.2g%% more for each 1,000 packets/s", l.AtRest, l.PerKpps)
+		if model, ok := latencyModel(l); ok {
+			fmt.Fprintf(w, "\nas the simulator's model (a scenario's key): %s", model)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w)
+}
+
+// latencyModel returns the line as the latency of a scenario; ok is false if that cannot express it: the VF is slower, or gains less at
+// higher rates.
+func latencyModel(l *api.BoostLine) (text string, ok bool) {
+	ok = l.AtRest >= 0 && l.PerKpps >= 0 && l.PerKpps <= 10 && l.VF > 0
+	return fmt.Sprintf("latency: {vf: %s, boost: %.3g, per_kpps: %.2g, most: %.3g}",
+		precise(l.VF), min(l.AtRest, 99), l.PerKpps, min(l.Most, 99)), ok
 }
 
 func cpuText(seconds *float64) string {

@@ -102,6 +102,11 @@ const qualified = `{"pf": "pf7", "scratch": "spare", "hardware": {"device": "808
    "vf": {"median_seconds": 0.0005, "host_cpu_seconds_per_packet": 0.00000004}, "boost_percent": 50},
   {"size": 512, "virtio": {"median_seconds": 0.001, "host_cpu_seconds_per_packet": 0.000016},
    "vf": {"median_seconds": 0.0005}, "boost_percent": 50}],
+ "boosts": [{"payload": 16, "background_packets_per_second": 0, "boost_percent": 10.2},
+  {"payload": 16, "background_packets_per_second": 20000, "boost_percent": 21.8},
+  {"payload": 16, "background_packets_per_second": 80000, "boost_percent": 71, "full": true},
+  {"payload": 1472, "background_packets_per_second": 0, "boost_percent": 9.7}],
+ "boost": {"percent_at_rest": 9.95, "percent_per_1000_packets_per_second": 0.59, "most_percent": 21.8, "vf_packet_seconds": 0.00003},
  "host_cpu": {"seconds_per_packet": 0.00000153, "seconds_per_kilobyte": 0.00000025}}
 `
 

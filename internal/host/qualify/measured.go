@@ -81,6 +81,7 @@ type Scratch struct {
 	VM    string
 	Moves []Move
 	Paths []Path
+	Under []Loaded
 }
 
 // Move is one move of the scratch VM during a stream of round trips.
@@ -105,3 +106,19 @@ type Path struct {
 	NoCPU  string        // why CPU is unknown; "": it is known
 	Error  string
 }
+
+// Loaded holds round trips over one path while the VM answered other packets too.
+type Loaded struct {
+	VF      bool
+	Payload int             // bytes of all packets behind the ICMP header
+	Offered float64         // packets/s of the background, both directions together; 0: none
+	Carried float64         // packets/s of it that came through
+	Trips   []time.Duration // one at a time
+	Error   string
+}
+
+// Full reports whether the path carried less than it was offered.
+func (l *Loaded) Full() bool { return l.Carried < carriedLeast*l.Offered }
+
+// carriedLeast is below one because senders are not exact and the answers to the last packets are not waited for.
+const carriedLeast = 0.9

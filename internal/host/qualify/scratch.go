@@ -32,6 +32,8 @@ func judgeScratch(q *api.Qualification, s *Scratch) {
 	q.Moves = moveCost(s.Moves)
 	q.Paths = paths(s.Paths)
 	q.HostCPU = hostCPU(q.Paths)
+	q.Boosts = boosts(s.Under)
+	q.Boost = boostLine(q.Boosts)
 	for i := range s.Paths {
 		p := &s.Paths[i]
 		if p.Error != "" {
@@ -39,6 +41,11 @@ func judgeScratch(q *api.Qualification, s *Scratch) {
 		}
 		if p.NoCPU != "" && !slices.Contains(q.Failed, noCPU+p.NoCPU) {
 			q.Failed = append(q.Failed, noCPU+p.NoCPU)
+		}
+	}
+	for i := range s.Under {
+		if l := &s.Under[i]; l.Error != "" {
+			q.Failed = append(q.Failed, fmt.Sprintf("%s, %d bytes beside %.0f packets/s: %s", pathName(l.VF), l.Payload, l.Offered, l.Error))
 		}
 	}
 }
@@ -90,11 +97,7 @@ func paths(list []Path) (out []api.PathBySize) {
 		if !both {
 			continue
 		}
-		row := api.PathBySize{Size: size, Virtio: virtio, VF: vf}
-		if virtio.Median > 0 {
-			row.Boost = (virtio.Median - vf.Median) / virtio.Median * 100
-		}
-		out = append(out, row)
+		out = append(out, api.PathBySize{Size: size, Virtio: virtio, VF: vf, Boost: boost(virtio.Median, vf.Median)})
 	}
 	slices.SortFunc(out, func(a, b api.PathBySize) int { return a.Size - b.Size })
 	return out

@@ -40,7 +40,8 @@ var FlexVF = Paper{
 		},
 		{
 			Name: "figure-5", Title: "what a VF saves of a packet's latency, by packet rate and size", Source: "section 6.3, figure 5",
-			Outside: "the latency of a real guest and NIC; here its line is an assumption of figure 7's run",
+			Outside: "the latency of a real guest and NIC; here its line is an assumption of figure 7's run, in place of which qualify " +
+				"prints the measured one",
 			Measure: "sluice qualify enp1s0f0 --vm VM",
 			Points: []Point{
 				{Name: "grows with the packet rate", Paper: Words("yes")},

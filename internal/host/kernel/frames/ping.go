@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Pinger measures round trips of ICMP echoes to one IPv4 address. It needs CAP_NET_RAW.
@@ -19,6 +21,7 @@ type Pinger struct {
 	to   net.Addr
 	id   uint16
 	next atomic.Uint32
+	load atomic.Int64 // answers to the echoes of Load
 
 	mu   sync.Mutex
 	wait map[uint16]chan<- time.Time // pending echoes by sequence number
@@ -41,6 +44,10 @@ func NewPinger(to netip.Addr) (*Pinger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open an ICMP socket: %w", err)
 	}
+	// Answers to a Load that find no space in the kernel's default buffer would count as lost. Without CAP_NET_ADMIN it stays as it is.
+	if raw, err := conn.(*net.IPConn).SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) })
+	}
 	p := &Pinger{
 		conn: conn, to: &net.IPAddr{IP: to.AsSlice()}, wait: map[uint16]chan<- time.Time{},
 		id: uint16(os.Getpid()) ^ uint16(time.Now().UnixNano()), //nolint:gosec // any 16 bits
@@ -61,7 +68,15 @@ func (p *Pinger) read() {
 			return
 		}
 		now := time.Now()
-		if n < icmpHeader || b[0] != echoAnswer || binary.BigEndian.Uint16(b[4:]) != p.id {
+		if n < icmpHeader || b[0] != echoAnswer {
+			continue
+		}
+		switch binary.BigEndian.Uint16(b[4:]) {
+		case p.loadID():
+			p.load.Add(1)
+			continue
+		case p.id:
+		default:
 			continue
 		}
 		seq := binary.BigEndian.Uint16(b[6:])
@@ -148,6 +163,38 @@ func (p *Pinger) Flood(ctx context.Context, size, together int, d, most time.Dur
 	wg.Wait()
 	return int(begun.Load()), int(answered.Load()), time.Since(begin)
 }
+
+// Load sends echoes at a steady rate, in echoes/s, until stop is closed, without waiting for their answers. It returns the answers/s.
+// Round trips can be measured meanwhile.
+func (p *Pinger) Load(ctx context.Context, size int, rate float64, stop <-chan struct{}) float64 {
+	packet := echo(p.loadID(), 0, size)
+	tick := time.NewTicker(loadEvery)
+	defer tick.Stop()
+	begin, before, sent := time.Now(), p.load.Load(), 0.0
+	for {
+		select {
+		case <-tick.C:
+			due := rate * time.Since(begin).Seconds()
+			for sent = max(sent, due-rate*loadBurst.Seconds()); sent < due; sent++ {
+				_, _ = p.conn.WriteTo(packet, p.to) // one that is not sent is not answered either
+			}
+			continue
+		case <-stop:
+		case <-ctx.Done():
+		}
+		return float64(p.load.Load()-before) / time.Since(begin).Seconds()
+	}
+}
+
+// How a Load is sent: what is due each loadEvery; after a pause of the process at most what is due in loadBurst.
+const (
+	loadEvery     = time.Millisecond
+	loadBurst     = 10 * time.Millisecond
+	receiveBuffer = 8 << 20 // bytes
+)
+
+// loadID marks the echoes of Load.
+func (p *Pinger) loadID() uint16 { return p.id + 1 }
 
 func echo(id, seq uint16, size int) []byte {
 	b := make([]byte, max(size-ipHeader, icmpHeader))

@@ -32,6 +32,17 @@ func TestRoundTrips(t *testing.T) {
 	if sent, lost := p.Stream(t.Context(), 5*time.Millisecond, 10*time.Second, stop); sent == 0 || lost != 0 {
 		t.Errorf("lost %d of %d", lost, sent)
 	}
+	full, ended := make(chan struct{}), make(chan float64)
+	go func() { ended <- p.Load(t.Context(), 44, 2000, full) }()
+	for p.load.Load() < 100 { // round trips go on beside it
+		if _, ok, err := p.Trip(t.Context(), 64, 10*time.Second); !ok || err != nil {
+			t.Fatal("no answer beside a load", err)
+		}
+	}
+	close(full)
+	if rate := <-ended; rate <= 0 || rate > 2100 {
+		t.Errorf("%.0f answers/s to 2,000 echoes/s", rate)
+	}
 	nobody, err := NewPinger(netip.MustParseAddr("192.0.2.2"))
 	must(t, err)
 	defer nobody.Close()
