@@ -17,7 +17,7 @@ var VirtualPF = Paper{
 		},
 		{
 			Name: "table-2", Title: "throughput of a container on one core", Source: "section Performance: Throughput, table 2",
-			Outside: "the throughput of real guests", Measure: "scripts/measure vpf",
+			Outside: "the throughput of real guests", Measure: "scripts/measure vpftables",
 			Points: []Point{
 				{Name: "without a virtual PF, sent", Paper: Is(1635), Unit: "Mbit/s"},
 				{Name: "with one, sent", Paper: Is(1919.1), Unit: "Mbit/s"},
@@ -27,7 +27,7 @@ var VirtualPF = Paper{
 		},
 		{
 			Name: "table-3", Title: "99th percentile of a container's latency", Source: "section Performance: Latency, table 3",
-			Outside: "the latency of real guests", Measure: "scripts/measure vpf",
+			Outside: "the latency of real guests", Measure: "scripts/measure vpftables",
 			Points: []Point{
 				{Name: "without a virtual PF", Paper: Is(320.2), Unit: "us"},
 				{Name: "with one", Paper: Is(221.8), Unit: "us"},
