@@ -91,7 +91,7 @@ lab: deps build ## the daemon on the real host in QEMU, and a shell there
 	$(GO) run ./lab/cmd/labctl up
 	scripts/lab-start
 
-measure: deps build ## the figures of docs/measurements.md
+measure: deps build ## the figures of docs/appendix/measurements.md
 	scripts/measure
 
 deps: deps-test ## Debian packages that the tests need

@@ -375,7 +375,7 @@ func TestVulnSaysWhetherItLooked(t *testing.T) {
 	}
 }
 
-// The restrictions of the units are worth what docs/measurements.md says.
+// The restrictions of the units are worth what docs/appendix/measurements.md says.
 func TestExposure(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_SYSTEMD") == "1" {
 		t.Skip("SLUICE_TEST_NO_SYSTEMD=1")

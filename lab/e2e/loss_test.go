@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	cycles  = flag.Int("cycles", 3, "plugs and unplugs per loss test; docs/measurements.md uses 20")
+	cycles  = flag.Int("cycles", 3, "plugs and unplugs per loss test; docs/appendix/measurements.md uses 20")
 	allLoss = flag.Bool("loss-all", false, "also from guests, not only from outside")
 	lossOut = flag.String("loss-out", "", "file to append the loss tests' figures to, as JSON lines")
 )

@@ -89,7 +89,7 @@ var adaptiveParams = params{
 		Doc: "the assumed risk of a move, in seconds of the median nonzero rate: a VM whose bursts are known must gain more than that by a " +
 			"move, and styles are compared by it. Raise it if moves disturb your guests, lower it if they do not",
 	},
-	// The median of docs/measurements.md.
+	// The median of docs/appendix/measurements.md.
 	{
 		Name: "lost_s", Unit: "s", Default: 0.05, Max: 60,
 		Doc: "how much of its traffic a VM loses in a move. `scripts/measure loss` measures it; the default is the lab's. " +

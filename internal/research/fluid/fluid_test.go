@@ -12,7 +12,7 @@ import (
 	"sluice/internal/control/bandwidth"
 )
 
-var table = flag.Bool("table", false, "print what every allocator reaches in every scenario, for docs/measurements.md")
+var table = flag.Bool("table", false, "print what every allocator reaches in every scenario, for docs/appendix/measurements.md")
 
 var periods = []time.Duration{200 * time.Millisecond, 40 * time.Millisecond}
 

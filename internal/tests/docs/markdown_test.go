@@ -33,7 +33,7 @@ func (s *snippet) where() string { return fmt.Sprintf("%s:%d", s.page, s.line) }
 func pages(t *testing.T) []string {
 	t.Helper()
 	all := []string{"README.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/examples/*.md", "docs/papers/*.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/examples/*.md", "docs/papers/*.md", "docs/appendix/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
