@@ -131,7 +131,7 @@ func measureTCP(ctx context.Context, o options) error {
 	var run []scenario
 	most := 0
 	for _, sc := range scenarios() {
-		if len(o.scenarios) == 0 || slices.Contains(o.scenarios, sc.name) {
+		if len(o.scenarios) == 0 && !sc.named || slices.Contains(o.scenarios, sc.name) {
 			run = append(run, sc)
 			most = max(most, len(sc.guests))
 		}

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	mostLate  = 5 // late ticks in a valid run
-	mostTries = 3 // tries per repeat to get a valid run
+	mostLate  = 5    // late ticks in a valid run
+	lateShare = 0.01 // or this share of all, in a run of minutes
+	mostTries = 3    // tries per repeat to get a valid run
 )
 
 // report prints a line per scenario and allocator, and stores every run.
@@ -52,7 +53,7 @@ func (r *report) repeat(ctx context.Context, b *bench, sc *scenario, allocator s
 		if err != nil {
 			return err
 		}
-		bad := run.Late > mostLate
+		bad := run.Late > max(mostLate, int(lateShare*float64(sc.length/r.o.period)))
 		if err := r.keep(sc, allocator, run, bad); err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ func (r *report) line(sc *scenario, allocator string, kept []result, discarded i
 		r.headed = true
 	}
 	if len(kept) == 0 {
-		fmt.Printf("| %s | %s | all %d runs had more than %d late ticks | | | | | | | | | %d | |\n", sc.name, allocator, discarded, mostLate,
+		fmt.Printf("| %s | %s | all %d runs had too many late ticks | | | | | | | | | %d | |\n", sc.name, allocator, discarded,
 			discarded)
 		return
 	}

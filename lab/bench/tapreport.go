@@ -156,7 +156,7 @@ func (b *tapBench) periods(o options) error {
 	fmt.Println("\n| tap-1500 | period | controller, % of a core | all with senders and kernel | resident MB | " +
 		"worst deviation from what is promised % |\n| --- | --- | --- | --- | --- | --- |")
 	for _, way := range tapWays(o.allocators) {
-		for _, period := range []time.Duration{100, 200, 500, 900, 1000, 2000} {
+		for _, period := range []time.Duration{100, 200, 300, 500, 900, 1000, 2000} {
 			period *= time.Millisecond
 			r, err := b.once(&sc, &way, period)
 			if err != nil {
