@@ -59,6 +59,9 @@ type Point struct {
 	Unit   string
 	Within float64 // our value may be so far, in Unit, from the published one
 
+	// Reading says that the paper states it in words only: the number is how we read them.
+	Reading bool
+
 	Status Status // unset: Derived
 	// Why is what was fitted to it, why it does not come out, or how we read the paper; unset: as for the point before it, if not Derived.
 	Why string

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -34,9 +35,9 @@ func figure(p *writer, x *reproduce.Outcome) {
 	for i := range x.Rows {
 		r := &x.Rows[i]
 		if i == 0 {
-			_, _ = fmt.Fprintln(t, "  POINT\tPUBLISHED\tOURS\tUNIT\tVERDICT")
+			_, _ = fmt.Fprintln(t, "  POINT\tPUBLISHED\t±\tOURS\tUNIT\tVERDICT")
 		}
-		_, _ = fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", r.Point.Name, r.Point.Paper, ours(r), r.Point.Unit, r.Verdict)
+		_, _ = fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", r.Point.Name, stated(r), tolerance(r), ours(r), r.Point.Unit, r.Verdict)
 	}
 	_ = t.Flush()
 	for _, s := range remarks(x) {
@@ -46,6 +47,25 @@ func figure(p *writer, x *reproduce.Outcome) {
 		swept(p, &x.Sweeps[i])
 	}
 }
+
+// stated returns what is published of a point.
+func stated(r *reproduce.Row) string {
+	if r.Point.Reading {
+		return r.Point.Paper.String() + "*"
+	}
+	return r.Point.Paper.String()
+}
+
+// tolerance returns how far our value of a point may be from what is published; "": it is not judged, or words are compared.
+func tolerance(r *reproduce.Row) string {
+	if r.Point.Paper.Words != "" || r.Verdict == reproduce.Verdict(published.OutOfScope) {
+		return ""
+	}
+	return published.Number(r.Point.Within)
+}
+
+// reading explains the mark of stated.
+const reading = "* The paper says it in words; the number is our reading of them."
 
 // ours returns our value of a point.
 func ours(r *reproduce.Row) string {
@@ -57,12 +77,15 @@ func ours(r *reproduce.Row) string {
 
 // remarks returns why points are fitted or contradicted, or why the figure is not run, each reason once.
 func remarks(x *reproduce.Outcome) (out []string) {
+	if slices.ContainsFunc(x.Figure.Points, func(p published.Point) bool { return p.Reading }) {
+		out = append(out, reading)
+	}
 	if x.Figure.Outside != "" {
 		s := "Out of scope: " + x.Figure.Outside + "."
 		if x.Figure.Measure != "" {
 			s += " Measured by: " + x.Figure.Measure
 		}
-		return []string{s}
+		return append(out, s)
 	}
 	seen := map[string]bool{}
 	for i := range x.Rows {
@@ -149,7 +172,7 @@ func totals(p *writer, list []*reproduce.Outcome) {
 	}
 }
 
-const reproducedLegend = "An experiment counts as the worst of its points. Derived: what is published follows from the model. " +
+const reproducedLegend = "±: how far ours may be from what is published. An experiment counts as the worst of its points. Derived: what is published follows from the model. " +
 	"Fitted: it comes out because something was fitted to it. Contradicted: it does not come out. Out of scope: it needs the authors' " +
 	"applications or hardware, or the lab."
 

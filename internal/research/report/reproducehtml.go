@@ -23,7 +23,7 @@ import (
 var reproducedText string
 
 var reproducedPage = template.Must(template.New("reproduce").Funcs(template.FuncMap{
-	"ours": ours, "remarks": remarks, "number": published.Number,
+	"ours": ours, "stated": stated, "tolerance": tolerance, "remarks": remarks, "number": published.Number,
 	"short": func(x float64) string { return published.Digits(x, 4) },
 	"first": func(list []drawnFigure, i int) bool { return i == 0 || list[i-1].Paper != list[i].Paper },
 }).Parse(reproducedText))

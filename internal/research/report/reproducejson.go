@@ -36,6 +36,7 @@ type (
 		Ours    any               `json:"ours"`
 		Unit    string            `json:"unit,omitempty"`
 		Within  float64           `json:"tolerance,omitempty"`
+		Reading bool              `json:"our_reading,omitempty"` // the paper says it in words
 		Verdict reproduce.Verdict `json:"verdict"`
 		Why     string            `json:"why,omitempty"`
 	}
@@ -77,7 +78,10 @@ func ReproducedJSON(w io.Writer, list []*reproduce.Outcome) error {
 }
 
 func pointOf(r *reproduce.Row) pointJSON {
-	p := pointJSON{Name: r.Point.Name, Words: r.Point.Paper.Words, Unit: r.Point.Unit, Within: r.Point.Within, Verdict: r.Verdict, Why: r.Why}
+	p := pointJSON{
+		Name: r.Point.Name, Words: r.Point.Paper.Words, Unit: r.Point.Unit, Within: r.Point.Within, Reading: r.Point.Reading,
+		Verdict: r.Verdict, Why: r.Why,
+	}
 	if p.Words != "" {
 		p.Ours = r.Ours.Words
 		return p
