@@ -11,7 +11,8 @@ var DAQS = Paper{
 			Name: "figure-3", Title: "a guaranteed VM of one flow against a best-effort VM of five", Source: "section IV.A, figure 3",
 			X: "guarantee, system", Y: "Gbit/s of the guaranteed VM", Bars: []string{"10, ip link", "10, DAQS", "15, ip link", "15, DAQS"},
 			Assumes: "TCP as a fluid: a full link of 40 Gbit/s is shared in proportion to flows; one flow reaches 18.5 Gbit/s. The authors' " +
-				"iperf counts what is inside TCP (37.49 Gbit/s), we what is on the wire: so totals are in percent of what is carried without control. That a guarantee is not kept we read as less than 95 % of it.",
+				"iperf counts what is inside TCP (37.49 Gbit/s), we what is on the wire: so totals are in percent of what is carried without control. " +
+				"That a guarantee is not kept we read as less than 95 % of it.",
 			Points: []Point{
 				{
 					Name: "without control, five flows against one", Paper: Is(5), Unit: "to 1", Within: 0.1, Status: Fitted,
@@ -28,10 +29,18 @@ var DAQS = Paper{
 					Name: "limit of ip link that protects 15", Paper: Is(10), Unit: "Gbit/s", Within: 1, Status: Contradicted, Why: daqsSlowFlow,
 				},
 				{Name: "total with that limit", Paper: Is(65.9), Unit: "%", Within: 3, Status: Contradicted, Why: daqsSlowFlow},
-				{Name: "guarantee 10, total with ip link", Paper: Is(86), Unit: "%", Within: 3, Status: Contradicted, Why: daqsSlowFlow},
-				{Name: "guarantee 15, total with ip link", Paper: Is(86), Unit: "%", Within: 3, Status: Contradicted, Why: daqsSlowFlow},
-				{Name: "guarantee 10, total with DAQS", Paper: Is(93), Unit: "%", Within: 3, Status: Contradicted, Why: daqsNoCost},
-				{Name: "guarantee 15, total with DAQS", Paper: Is(93), Unit: "%", Within: 3, Status: Contradicted, Why: daqsNoCost},
+				{
+					Name: "guarantee 10, total with ip link", Paper: Is(86), Unit: "%", Within: 3, Status: Contradicted, Why: daqsSlowFlow,
+				},
+				{
+					Name: "guarantee 15, total with ip link", Paper: Is(86), Unit: "%", Within: 3, Status: Contradicted, Why: daqsSlowFlow,
+				},
+				{
+					Name: "guarantee 10, total with DAQS", Paper: Is(93), Unit: "%", Within: 3, Status: Contradicted, Why: daqsNoCost,
+				},
+				{
+					Name: "guarantee 15, total with DAQS", Paper: Is(93), Unit: "%", Within: 3, Status: Contradicted, Why: daqsNoCost,
+				},
 			},
 		},
 		{
@@ -54,7 +63,8 @@ var DAQS = Paper{
 	},
 }
 
-const daqsNoCost = "in a fluid DAQS loses only what it has not yet given back; what it costs TCP to be policed in the guest is not in the model"
+const daqsNoCost = "in a fluid DAQS loses only what it has not yet given back; what it costs TCP to be policed in the guest is " +
+	"not in the model"
 
 const daqsSlowFlow = "in a fluid the one flow has all that limited ones leave, up to its 18.5 Gbit/s; on the authors' host it has less " +
 	"(14.7 Gbit/s beside a limit of 10), which the paper does not explain"

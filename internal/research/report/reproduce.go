@@ -172,9 +172,9 @@ func totals(p *writer, list []*reproduce.Outcome) {
 	}
 }
 
-const reproducedLegend = "±: how far ours may be from what is published. An experiment counts as the worst of its points. Derived: what is published follows from the model. " +
-	"Fitted: it comes out because something was fitted to it. Contradicted: it does not come out. Out of scope: it needs the authors' " +
-	"applications or hardware, or the lab."
+const reproducedLegend = "±: how far ours may be from what is published. An experiment counts as the worst of its points. " +
+	"Derived: what is published follows from the model. Fitted: it comes out because something was fitted to it. Contradicted: it does not " +
+	"come out. Out of scope: it needs the authors' applications or hardware, or the lab."
 
 // wrapped breaks a text into indented lines of at most 100 characters.
 func wrapped(indent, text string) string {

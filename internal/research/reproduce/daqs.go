@@ -143,7 +143,8 @@ func daqsFigure4(ctx context.Context) (*Measured, error) {
 		return all
 	}
 	m.Values["one sends, total with ip link"] = Value{Number: 100 * first(link) / first(none)}
-	m.Remark = fmt.Sprintf("Over the eight minutes ip link carries %.1f %% of what is carried without control.", 100*sum(gbits(r, 1))/sum(gbits(r, 0)))
+	m.Remark = fmt.Sprintf("Over the eight minutes ip link carries %.1f %% of what is carried without control.",
+		100*sum(gbits(r, 1))/sum(gbits(r, 0)))
 	m.Values["total with DAQS"] = Value{Number: 100 * sum(gbits(r, 2)) / sum(gbits(r, 0))}
 	return m, nil
 }
