@@ -32,7 +32,7 @@ func (s *snippet) where() string { return fmt.Sprintf("%s:%d", s.page, s.line) }
 // pages returns the pages for users, relative to the repository's root.
 func pages(t *testing.T) []string {
 	t.Helper()
-	all := []string{"README.md"}
+	all := []string{"README.md", "SECURITY.md", "CONTRIBUTING.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/examples/*.md", "docs/papers/*.md", "docs/appendix/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
