@@ -11,8 +11,8 @@ var DAQS = Paper{
 			Name: "figure-3", Title: "a guaranteed VM of one flow against a best-effort VM of five", Source: "section IV.A, figure 3",
 			X: "guarantee, system", Y: "Gbit/s of the guaranteed VM", Bars: []string{"10, ip link", "10, DAQS", "15, ip link", "15, DAQS"},
 			Assumes: "TCP as a fluid: a full link of 40 Gbit/s is shared in proportion to flows; one flow reaches 18.5 Gbit/s. The authors' " +
-				"iperf counts what is inside TCP (37.49 Gbit/s), we what is on the wire: so totals are in percent of what is carried without control. " +
-				"That a guarantee is not kept we read as less than 95 % of it.",
+				"iperf counts what is inside TCP (37.49 Gbit/s), we what is on the wire: so totals are in percent of what is carried without " +
+				"control. That a guarantee is not kept we read as less than 95 % of it.",
 			Points: []Point{
 				{
 					Name: "without control, five flows against one", Paper: Is(5), Unit: "to 1", Within: 0.1, Status: Fitted,
