@@ -51,6 +51,8 @@ var elsewhere = map[string]string{
 	"dnf":              "changes the packages of another distribution",
 	"jq":               "picks from what the command before it prints, and is not among the packages that tests need",
 	"journalctl":       "needs the journal of a real host",
+	"kubectl":          "needs a cluster",
+	"sed":              "changes a manifest before kubectl applies it",
 }
 
 func isProgram(word string) bool {
