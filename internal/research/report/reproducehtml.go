@@ -156,9 +156,12 @@ func frame(f *published.Figure, lines []line, plots ...*plot.Plot) {
 		low, high = low-pad, high+pad
 	}
 	for _, p := range plots {
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, 0, (1.15+0.08*float64(len(lines)-1))*max(top, 1e-9)
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, 0, legendRoom(len(lines))*max(top, 1e-9)
 	}
 }
+
+// legendRoom is the height of a plot with so many lines, as a multiple of what it shows: the legend is on top.
+func legendRoom(lines int) float64 { return 1.15 + 0.08*float64(lines-1) }
 
 // offset returns where the bar of a series is, beside those of the other series, and its width.
 func offset(i, n int) (at, wide float64) {
@@ -239,7 +242,7 @@ func drawPublished(f *published.Figure, p *plot.Plot, l *line, i, n int) error {
 		if low == high {
 			low, c = 0, colour(i)
 		}
-		b, err := block(at, max(low, 0), min(high, p.Y.Max), wide, c)
+		b, err := block(at, max(low, 0), min(high, p.Y.Max/legendRoom(n)), wide, c)
 		if err != nil {
 			return err
 		}
