@@ -3,7 +3,7 @@ package api
 // SLA is what VerbSetSLA sets for a VM's NICs, and what its Override shows. Rates have units, as in sluice.yaml: "2Gbit",
 // "50kpps" or "2Gbit 50kpps". Omitted fields are not set.
 type SLA struct {
-	Guarantee string  `json:"guarantee,omitempty"` // what it may always send
+	Guarantee string  `json:"guarantee,omitempty"` // what it is promised to be able to send
 	Limit     string  `json:"limit,omitempty"`     // the most it may send
 	Receive   string  `json:"receive,omitempty"`   // the most it may receive
 	Weight    float64 `json:"weight,omitempty"`    // its share of the remaining bandwidth, from 0.001 to 1000

@@ -7,7 +7,7 @@ import "cmp"
 //
 // Bits are per NIC. Packets are per VM: its NICs share them in proportion to what they send.
 type SLA struct {
-	Guarantee Rate    `json:"guarantee,omitzero"` // what it may always send, on either path
+	Guarantee Rate    `json:"guarantee,omitzero"` // what it is promised to be able to send, on either path
 	Limit     Rate    `json:"limit,omitzero"`     // the most it may send; 0: no limit
 	Receive   Rate    `json:"receive,omitzero"`   // the most it may receive; 0: no limit
 	Weight    float64 `json:"weight,omitempty"`   // its share of the spare capacity; 0: 1

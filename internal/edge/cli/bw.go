@@ -19,7 +19,7 @@ func (a *app) bwCommand() *cobra.Command {
 		Use: "bw [VM]", Short: "bandwidth of each NIC: guarantee, limit, current allowance and use, with reasons",
 		Long: `Lists the links and then every NIC of the running VMs, with
 
-    GUARANTEE  the rate it can always send at
+    GUARANTEE  the rate it is promised
     LIMIT      the rate that it may never exceed
     ALLOWED    the rate it may send at now; all: it is not limited
     SENDS      the rate it sends at now; ?: it cannot be measured

@@ -18,7 +18,7 @@ import (
 func (a *app) slaCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "sla", Short: "show and set what each NIC is guaranteed and allowed",
-		Long: `Lists the SLA in force for each NIC: the rate it can always send at, the rates it may never
+		Long: `Lists the SLA in force for each NIC: the rate it is promised, the rates it may never
 exceed, its weight in sharing the remaining bandwidth, and where these are set. The order
 of precedence is: sluice sla set, the domain's metadata in libvirt, the first matching rule
 of sluice.yaml, the class. sluice bw shows the effect.`,
@@ -138,7 +138,7 @@ sluice sla set db-1 --class gold --weight 4 --until 06:00`,
 	f := newOverrideFlags(c)
 	var r api.Request
 	s := &api.SLA{}
-	c.Flags().StringVar(&s.Guarantee, "guarantee", "", "`rate` that it can always send at, such as 2Gbit or '2Gbit 50kpps'")
+	c.Flags().StringVar(&s.Guarantee, "guarantee", "", "`rate` that it is promised, such as 2Gbit or '2Gbit 50kpps'")
 	c.Flags().StringVar(&s.Limit, "limit", "", "`rate` that it may not exceed when sending")
 	c.Flags().StringVar(&s.Receive, "receive", "", "`rate` that it may not exceed when receiving")
 	c.Flags().Float64Var(&s.Weight, "weight", 0, "its share of the remaining bandwidth, a `number` from 0.001 to 1000")

@@ -57,7 +57,7 @@ func portFlags(flags *pflag.FlagSet) (change func() api.PortChange) {
 	flags.StringSliceVar(p.Addresses, "address", nil, "IP `address` that it may send from; may be repeated; default: any")
 	flags.StringVar(p.Link, "link", "", "`mode` of its link: auto (up while somebody in the guest uses the VF), up or down")
 	flags.BoolVar(p.Isolated, "isolated", false, "separate it from other isolated ports of its bridge")
-	flags.StringVar(p.Guarantee, "guarantee", "", "`rate` that it can always send at, as a part of the virtual PF's")
+	flags.StringVar(p.Guarantee, "guarantee", "", "`rate` that it is promised, as a part of the virtual PF's")
 	flags.StringVar(p.Limit, "limit", "", "`rate` that it may not exceed when sending, such as '1Gbit 100kpps'")
 	flags.StringVar(p.Receive, "receive", "", "`rate` that it may not exceed when receiving")
 	flags.Float64Var(p.Weight, "weight", 0, "its share of the remaining bandwidth, a `number` from 0.001 to 1000")

@@ -101,8 +101,8 @@ var (
 	linkPromised = gauge("link_guaranteed_bytes_per_second", "Sum of the rates that are promised on the PF's link.", "pf")
 	linkOver     = gauge("link_overcommitted", "1 while more is promised on the PF's link than it carries.", "pf")
 
-	nicGuarantee        = gauge("nic_guarantee_bytes_per_second", "What the NIC may always send, by its SLA.", nicLabels...)
-	nicGuaranteePackets = gauge("nic_guarantee_packets_per_second", "Packets that the NIC's VM may always send, by its SLA.", nicLabels...)
+	nicGuarantee        = gauge("nic_guarantee_bytes_per_second", "What the NIC is promised to be able to send, by its SLA.", nicLabels...)
+	nicGuaranteePackets = gauge("nic_guarantee_packets_per_second", "Packets that the NIC's VM is promised to be able to send, by its SLA.", nicLabels...)
 	nicLimit            = gauge("nic_limit_bytes_per_second", "The most that the NIC may send, by its SLA.", nicLabels...)
 	nicAllowed          = gauge("nic_allowed_bytes_per_second", "What the NIC may send at present; absent: it is not limited.", nicLabels...)
 	nicSent             = gauge("nic_sent_bytes_per_second", "What the NIC sent in the last period on all paths, on the wire.", nicLabels...)
@@ -126,7 +126,7 @@ var (
 		"domain", "uuid", "virtual_pf", "model", "backend", "network")
 	vpfRunning   = gauge("virtual_pf_running", "1 while its VM runs, with all of its functions.", vpfLabels...)
 	vpfGuarantee = gauge("virtual_pf_guarantee_bytes_per_second",
-		"What all functions of the virtual PF together may always send, by its SLA.", vpfLabels...)
+		"What all functions of the virtual PF together are promised to be able to send, by its SLA.", vpfLabels...)
 	vpfLimit = gauge("virtual_pf_limit_bytes_per_second",
 		"The most that all functions of the virtual PF together may send, by its SLA.", vpfLabels...)
 	vpfAllowed = gauge("virtual_pf_allowed_bytes_per_second",

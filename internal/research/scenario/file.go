@@ -80,7 +80,7 @@ type Group struct {
 	Plug         time.Duration `yaml:"plug" min:"1ms" max:"10m" doc:"its time of a plug; unset: that of timing"`
 	PlugFails    float64       `yaml:"plug_fails" min:"0" max:"1" doc:"share of its plugs that fail"`
 
-	Guarantee  config.Rate `yaml:"guarantee" doc:"what it may always send: '10Gbit', '60kpps' or both"`
+	Guarantee  config.Rate `yaml:"guarantee" doc:"what it is promised to be able to send: '10Gbit', '60kpps' or both"`
 	Limit      config.Rate `yaml:"limit" doc:"what it may send at most"`
 	Flows      int         `yaml:"flows" min:"1" max:"10000" doc:"flows that share a full link with those of others"`
 	Blast      bool        `yaml:"blast" doc:"it sends regardless of loss: its share of a full link follows what it sends"`

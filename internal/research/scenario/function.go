@@ -15,7 +15,7 @@ type Function struct {
 	Load      Load          `yaml:"load" doc:"what it sends, as a VM's"`
 	From      time.Duration `yaml:"from" doc:"when it gets a carrier; unset: at the start"`
 	Until     time.Duration `yaml:"until" doc:"when it loses it; unset: never"`
-	Guarantee config.Rate   `yaml:"guarantee" doc:"what it may always send, of the VM's guarantee"`
+	Guarantee config.Rate   `yaml:"guarantee" doc:"what it is promised to be able to send, of the VM's guarantee"`
 	Limit     config.Rate   `yaml:"limit" doc:"what it may send at most"`
 	Weight    float64       `yaml:"weight" min:"0.001" max:"1000" doc:"its share of what its siblings leave; unset: 1"`
 	Flows     int           `yaml:"flows" min:"1" max:"10000" doc:"flows that share a full link with those of others"`
