@@ -187,7 +187,7 @@ func measure(ctx context.Context, b *testing.B, h *vpflab.Host, w *way) (f figur
 	b.Helper()
 	f.ready = setUp(ctx, b, h, w)
 	f.send = flow(ctx, b, h, w, true, 0, 6)
-	f.receive, _ = mostReceived(ctx, b, h, w, 2000, 6)
+	f.receive = mostReceived(ctx, b, h, w, 6)
 	f.rtt, f.rtt99 = roundTrips(b, outside(ctx, b, h, "ping -n -i 0.01 -c 500 "+w.pod))
 	f.guest, f.host = cpu(ctx, b, h, w)
 	f.forgedMAC, f.forgedA = forge(ctx, b, h, w)
@@ -262,17 +262,15 @@ func switchPort(ctx context.Context, b *testing.B, h *vpflab.Host, p model.Switc
 	must(b, err)
 }
 
-// mostReceived raises the rate of the outside machine, as the paper does, until the pod receives less than 80 % of it. It returns the
-// most that the pod received, in Mbit/s of payload, and the rate at which it did, in packets/s.
-func mostReceived(ctx context.Context, b *testing.B, h *vpflab.Host, w *way, from float64, seconds int) (most, at float64) {
+// mostReceived raises the rate of the outside machine, as the paper does, until the pod receives less than 80 % of it. Each rate lasts
+// some seconds. It returns the most that the pod received, in Mbit/s of payload.
+func mostReceived(ctx context.Context, b *testing.B, h *vpflab.Host, w *way, seconds int) (most float64) {
 	b.Helper()
-	for rate := from; ; rate *= 1.4 {
+	for rate := 2000.0; ; rate *= 1.4 {
 		got := flow(ctx, b, h, w, false, rate, seconds)
-		if got > most {
-			most, at = got, rate
-		}
+		most = max(most, got)
 		if got < 0.8*rate*udpPayload*8/1e6 {
-			return most, at
+			return most
 		}
 	}
 }
