@@ -97,6 +97,9 @@ func eventText(e *model.Event) string {
 	case model.EventRepair:
 		return name + " was repaired: " + cmp.Or(e.Text, e.Cause.String())
 	case model.EventFailed:
+		if e.VM == "" {
+			return "a " + e.Text + " failed" + why
+		}
 		return "a " + e.Text + " of " + name + " failed" + why
 	}
 	return e.Text
@@ -123,7 +126,11 @@ func together(e *model.Event, l *api.Event) string {
 	case model.EventRepair:
 		return fmt.Sprintf("%d repairs (%s), such as: %s", l.Count, why.String(), e.Text)
 	case model.EventFailed:
-		return fmt.Sprintf("%d %ss of %s failed: %s", l.Count, e.Text, vms, why.String())
+		what := fmt.Sprintf("%d %ss", l.Count, e.Text)
+		if len(l.VMs) == l.Count { // a repair may be of a VF that nobody has
+			what += " of " + vms
+		}
+		return what + " failed: " + why.String()
 	}
 	return fmt.Sprintf("%s (%d times)", e.Text, l.Count)
 }

@@ -43,6 +43,12 @@ func TestEventsOfOneCauseAreOneLine(t *testing.T) {
 		e.Text = "plug"
 		return e
 	}
+	ofVF := func(after int) model.Event { // a repair of a VF that nobody has
+		return model.Event{
+			At: evening.Add(time.Duration(after) * time.Second), Kind: model.EventFailed, Text: "repair", VF: model.VFID{PF: "pf1", Index: 3},
+			Cause: model.Cause{Kind: model.CauseFailure, Detail: "device busy"},
+		}
+	}
 	list := numbered([]model.Event{
 		{At: evening, Kind: model.EventLink, Text: "link of pf1 down", Cause: down, Alarm: true},
 		on(model.EventUnplug, 7, 1, down), on(model.EventUnplug, 1, 2, way), on(model.EventUnplug, 8, 3, down), on(model.EventUnplug, 2, 20, way),
@@ -52,6 +58,7 @@ func TestEventsOfOneCauseAreOneLine(t *testing.T) {
 		on(model.EventPlug, 9, 92, model.Cause{Kind: model.CausePolicy, Detail: "takes over from web-05"}),
 		fails(1, 200, full), fails(1, 201, full), fails(2, 202, full),
 		fails(3, 203, model.Cause{Kind: model.CauseFailure, Detail: "attach: gone"}),
+		ofVF(300), ofVF(301), ofVF(400),
 	})
 	for name, c := range map[string]struct {
 		q    EventsQuery
@@ -66,14 +73,19 @@ func TestEventsOfOneCauseAreOneLine(t *testing.T) {
 			"18:53:32 web-09 got VF pf1/9: takes over from web-05",
 			"18:55:20 3 plugs of 2 VMs failed: attach: no free port",
 			"18:55:23 a plug of web-03 failed: attach: gone",
+			"18:57:00 2 repairs failed: device busy",
+			"18:58:40 a repair failed: device busy",
 		}},
 		"why did web-07 lose its VF at 18:52?": {EventsQuery{VM: "web-07"}, []string{"18:52:01 web-07 lost VF pf1/7: link of pf1 down"}},
 		"one VM by UUID":                       {EventsQuery{VM: "id4"}, []string{"18:53:30 web-04 lost VF pf1/4: link of pf1 down"}},
-		"the last":                             {EventsQuery{Last: 1}, []string{"18:55:23 a plug of web-03 failed: attach: gone"}},
-		"what is newer":                        {EventsQuery{After: 11}, []string{"18:55:22 a plug of web-02 failed: attach: no free port", "18:55:23 a plug of web-03 failed: attach: gone"}},
+		"the last":                             {EventsQuery{Last: 1}, []string{"18:58:40 a repair failed: device busy"}},
+		"what is newer": {EventsQuery{After: 11}, []string{
+			"18:55:22 a plug of web-02 failed: attach: no free port", "18:55:23 a plug of web-03 failed: attach: gone",
+			"18:57:00 2 repairs failed: device busy", "18:58:40 a repair failed: device busy",
+		}},
 	} {
 		got := Events(list, c.q)
-		if !slices.Equal(texts(got), c.want) || got.Newest != 13 || got.More != (c.q.Last > 0) {
+		if !slices.Equal(texts(got), c.want) || got.Newest != 16 || got.More != (c.q.Last > 0) {
 			t.Errorf("%s: %q, newest %d, more %t; want %q", name, texts(got), got.Newest, got.More, c.want)
 		}
 	}
