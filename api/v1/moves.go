@@ -24,7 +24,7 @@ type MoveReport struct {
 
 // Cause is what brought a move or an Event about.
 type Cause struct {
-	// Kind is policy, link-down, link-up, switch, drain, pin, release, reload, restart, sla, guest, failure, finding,
+	// Kind is policy, link-down, link-up, pf-gone, switch, drain, pin, release, reload, restart, sla, guest, failure, finding,
 	// taker or outsider.
 	Kind    string `json:"kind"`
 	Text    string `json:"text"` // half a sentence

@@ -11,8 +11,9 @@ type CauseKind string
 // Values of CauseKind.
 const (
 	CausePolicy   CauseKind = "policy"    // the policy: another VM gains more, or a VF is free
-	CauseLinkDown CauseKind = "link-down" // the link of PF is down, or PF is gone
+	CauseLinkDown CauseKind = "link-down" // the link of PF is down
 	CauseLinkUp   CauseKind = "link-up"   // the link of PF is up again
+	CausePFGone   CauseKind = "pf-gone"   // the host does not have PF any more
 	CauseSwitch   CauseKind = "switch"    // PF is not connected to its switch as it must be
 	CauseDrain    CauseKind = "drain"
 	CausePin      CauseKind = "pin"
@@ -60,6 +61,8 @@ func (c *Cause) root() string {
 		return "link of " + c.PF + " down"
 	case CauseLinkUp:
 		return "link of " + c.PF + " up again"
+	case CausePFGone:
+		return c.PF + " is gone from the host"
 	case CauseSwitch:
 		return cmp.Or(c.Detail, c.PF+" is not connected to its switch")
 	case CauseDrain:

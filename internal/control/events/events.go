@@ -158,9 +158,18 @@ func causeOf(o *model.Override) model.Cause {
 
 // pfs tells whether the VFs of each of our PFs can be used.
 func (w *Watcher) pfs(v *model.View) {
+	for _, name := range slices.Sorted(maps.Keys(w.links)) {
+		if v.Snapshot.FindPF(name) != nil || w.links[name].Kind == model.CausePFGone {
+			continue
+		}
+		gone := model.Cause{Kind: model.CausePFGone, PF: name}
+		w.links[name] = gone
+		w.add(model.Event{At: v.Snapshot.Time, Kind: model.EventLink, Text: gone.String(), Alarm: true, Cause: gone})
+	}
 	for i := range v.Snapshot.PFs {
 		pf := &v.Snapshot.PFs[i]
 		if !pf.Managed {
+			delete(w.links, pf.Name)
 			continue
 		}
 		var now model.Cause
@@ -179,7 +188,10 @@ func (w *Watcher) pfs(v *model.View) {
 		case "":
 			e.Alarm, e.Cause = false, model.Cause{Kind: model.CauseLinkUp, PF: pf.Name}
 			e.Text = e.Cause.String()
-			if before.Kind == model.CauseSwitch {
+			switch before.Kind {
+			case model.CausePFGone:
+				e.Text = pf.Name + " is in the host again"
+			case model.CauseSwitch:
 				e.Text = pf.Name + " is connected to its switch again"
 				e.Cause = model.Cause{Kind: model.CauseSwitch, PF: pf.Name, Detail: e.Text}
 			}
@@ -211,6 +223,9 @@ func (w *Watcher) holders(v *model.View) {
 			continue
 		}
 		c := model.Cause{Kind: model.CauseOutsider, Detail: "detached by somebody else"}
+		if s.FindPF(id.PF) == nil {
+			c = model.Cause{Kind: model.CausePFGone, PF: id.PF}
+		}
 		if vm := s.FindVM(who.id); vm == nil || vm.State == model.VMStopped {
 			c = model.Cause{Kind: model.CauseGuest, Detail: "the VM ended"}
 		}

@@ -60,6 +60,19 @@ func TestEachChangeIsToldOnce(t *testing.T) {
 			want: []string{"12:00:01 link |link of pf0 down|true link of pf0 down"},
 			over: []string{"12:00:02 link |link of pf0 up again|false link of pf0 up again"},
 		},
+		"a PF is taken out of the host": {
+			then: func(v *model.View) { v.Snapshot.PFs = nil },
+			want: []string{
+				"12:00:01 link |pf0 is gone from the host|true pf0 is gone from the host",
+				"12:00:01 lost web-07||false pf0 is gone from the host",
+			},
+			over: []string{"12:00:02 link |pf0 is in the host again|false link of pf0 up again"},
+		},
+		"a PF leaves sluice.yaml, and then the host": {
+			then:  func(v *model.View) { v.Snapshot.PFs[0].Managed = false },
+			later: func(v *model.View) { v.Snapshot.PFs, v.Recent = nil, []model.MoveStatus{unplug(time.Second, "")} },
+			over:  []string{"12:00:01 unplug web-07||false link of pf0 down"},
+		},
 		"a PF leaves its bridge": {
 			then: func(v *model.View) { v.Snapshot.PFs[0].Uplink.Why = "pf0 is in no bridge" },
 			want: []string{"12:00:01 link |pf0 is in no bridge|true pf0 is in no bridge"},

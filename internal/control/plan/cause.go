@@ -63,7 +63,9 @@ func own(snap *model.Snapshot, vm model.VMID, alias string, why *model.Reason) (
 // brokenPF returns why no VF of a PF can be used, if that is so.
 func brokenPF(snap *model.Snapshot, name string) (model.Cause, bool) {
 	switch pf := snap.FindPF(name); {
-	case pf == nil || !pf.LinkUp:
+	case pf == nil:
+		return model.Cause{Kind: model.CausePFGone, PF: name}, true
+	case !pf.LinkUp:
 		return model.Cause{Kind: model.CauseLinkDown, PF: name}, true
 	case pf.Uplink.Why != "":
 		return model.Cause{Kind: model.CauseSwitch, PF: name, Detail: pf.Uplink.Why}, true

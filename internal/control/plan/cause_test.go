@@ -21,7 +21,7 @@ func TestCauses(t *testing.T) {
 		"the link is down": {
 			func(s *model.Snapshot, _ []model.Reason) { s.PFs[0].LinkUp = false }, nil, "link of pf0 down", "",
 		},
-		"the PF is gone": {func(s *model.Snapshot, _ []model.Reason) { s.PFs = nil }, nil, "link of pf0 down", ""},
+		"the PF is gone": {func(s *model.Snapshot, _ []model.Reason) { s.PFs = nil }, nil, "pf0 is gone from the host", ""},
 		"no bridge": {
 			func(s *model.Snapshot, _ []model.Reason) { s.PFs[0].Uplink.Why = "pf0 is in no bridge" }, nil, "pf0 is in no bridge", "",
 		},
