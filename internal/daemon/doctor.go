@@ -19,6 +19,7 @@ import (
 	"sluice/internal/host/sysif"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/bridge"
+	"sluice/internal/host/uplink/ovs"
 	"sluice/internal/model"
 )
 
@@ -112,7 +113,9 @@ func readNICs(ctx context.Context, p *doctor.Platform, k *kernel.Host) {
 	}
 	var links uplink.Links
 	links.Index(list)
-	uplinks := uplink.Set{bridge.New(k)}
+	vswitch := ovs.New(ctx, k, slog.New(slog.DiscardHandler))
+	defer vswitch.Close()
+	uplinks := uplink.Set{bridge.New(k), vswitch}
 	for i := range pfs {
 		pf := pfs[i].PF
 		uplinks.Find(&links, &pf)

@@ -31,6 +31,7 @@ import (
 	"sluice/internal/host/observe"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/bridge"
+	"sluice/internal/host/uplink/ovs"
 	"sluice/internal/model"
 )
 
@@ -38,6 +39,7 @@ import (
 type host struct {
 	kernel  *kernel.Host
 	uplinks uplink.Set // all supported kinds of frame steering
+	ovs     *ovs.Switch
 	virt    *libvirt.Conn
 	source  *observe.Source
 	guests  *guest.Collector // what guests report
@@ -57,10 +59,12 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 	if h.kernel, err = kernel.New(kernel.Options{Logger: log, StickyPins: true}); err != nil {
 		return nil, err
 	}
-	h.uplinks = uplink.Set{bridge.New(h.kernel)}
+	h.ovs = ovs.New(ctx, h.kernel, log)
+	h.uplinks = uplink.Set{bridge.New(h.kernel), h.ovs}
 	if h.virt, err = libvirt.Open(ctx, libvirt.Options{
 		URI: c.Libvirt.URI, Logger: log, NoMetadata: !c.Bandwidth.Metadata, Switches: h.uplinks,
 	}); err != nil {
+		h.ovs.Close()
 		return nil, errors.Join(err, h.kernel.Close())
 	}
 	failover := func(name string, id model.VMID) model.Failover {
@@ -83,6 +87,7 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 
 func (h *host) close() error {
 	h.source.Close()
+	h.ovs.Close()
 	return errors.Join(h.virt.Close(), h.kernel.Close())
 }
 

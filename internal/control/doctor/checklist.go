@@ -218,15 +218,15 @@ func driverCheck(pf *model.PF) model.Check {
 }
 
 func switchChecks(p *Platform) (out []model.Check) {
-	if len(p.Bridges) == 0 {
-		out = append(out, fail("bridge", "there is no Linux bridge to connect taps and PFs",
-			"ip link add br0 type bridge; ip link set br0 up; ip link set PF master br0 (or by the host's network configuration)"))
-	} else {
+	switch {
+	case len(p.Bridges) > 0:
 		out = append(out, pass("bridge", "Linux bridges: "+strings.Join(p.Bridges, ", ")))
+	case !p.OVS:
+		out = append(out, fail("bridge", "there is no Linux bridge and no Open vSwitch to connect taps and PFs",
+			"ip link add br0 type bridge; ip link set br0 up; ip link set PF master br0 (or by the host's network configuration)"))
 	}
 	if p.OVS {
-		out = append(out, warn("bridge", "there is an Open vSwitch, which Sluice cannot steer yet",
-			"connect the taps of VMs that are to have VFs by a Linux bridge"))
+		out = append(out, pass("bridge", "Open vSwitch with its kernel datapath"))
 	}
 	return out
 }

@@ -39,7 +39,6 @@ var platformFaults = []struct {
 	{"pf0", model.CheckFail, "in no bridge", func(p *Platform) { p.PFs[0].Uplink = model.Uplink{Why: "pf0 is in no bridge", Remedy: "put it there"} }},
 	{"pf0", model.CheckWarn, "cannot limit VFs", func(p *Platform) { p.PFs[0].Caps.MaxTxRate = model.No }},
 	{"bridge", model.CheckFail, "no Linux bridge", func(p *Platform) { p.Bridges = nil }},
-	{"bridge", model.CheckWarn, "Open vSwitch", func(p *Platform) { p.OVS = true }},
 	{"config", model.CheckFail, "sluice.yaml:3", func(p *Platform) {
 		p.ConfigErrors = []model.Problem{{Text: "sluice.yaml:3:1: unknown key", Remedy: "leave it out"}}
 	}},

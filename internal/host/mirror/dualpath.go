@@ -41,7 +41,24 @@ type DualPath struct {
 	// Representor means that Port is the VF's representor. The mirror copies frames to it, also those from the wire, which the NIC then does
 	// not deliver to the VF by itself.
 	Representor bool
+
+	Mode Mode
 }
+
+// Mode is what the program of a tap does with frames for the MAC.
+type Mode string
+
+// Values of Mode. A bridge only needs copies: its own entries send the frames to one path. A switch without such entries sends all frames
+// to the tap, and the program decides.
+const (
+	Copy    Mode = ""     // a dual path: frames also go to the PF if the switch sends them to the tap
+	Both    Mode = "both" // the same, of a switch that sends them to the tap
+	OpenVF  Mode = "open" // a dual path is open, and frames go to the PF only
+	VFAlone Mode = "vf"   // no dual path: frames go to the PF only
+)
+
+// redirects reports whether frames go to the PF only.
+func (m Mode) redirects() bool { return m == OpenVF || m == VFAlone }
 
 // out returns the interface that frames are copied to.
 func (d DualPath) out() string {
@@ -63,27 +80,48 @@ func (d DualPath) out() string {
 // The mirror stays until CloseDualPath, also after Close and any end of the process: an interrupted move leaves both paths open,
 // and Mirrors lists it. Without a mounted BPF file system the mirror ends with the Host, which is logged once.
 func (h *Mirroring) OpenDualPath(ctx context.Context, d DualPath) (note string, err error) {
-	tap, err := h.links.Link(ctx, d.Tap)
+	m, err := h.resolve(ctx, &d)
 	if err != nil {
 		return "", err
 	}
-	out, err := h.links.Link(ctx, d.out())
-	if err != nil {
-		return "", err
-	}
-	port := out
-	if d.Port != "" {
-		if port, err = h.links.Link(ctx, d.Port); err != nil {
-			return "", err
-		}
-	}
-	m := mirror{tap: tap.Index, out: out.Index, port: port.Index, mac: d.MAC, vlan: d.VLAN}
-	err = h.k.Busy.Exclusive(ctx, "tap "+d.Tap, func() error { return h.mirrors.open(d, m) })
-	if err == nil {
+	if err = h.open(ctx, d, m); err == nil {
 		return "", h.bridges.PinFDB(ctx, d.MAC, d.VLAN, d.Tap)
 	}
 	note = fmt.Sprintf("frames from the bridge reach one path only: mirror %s to %s: %v", d.Tap, d.out(), err)
 	return note, h.bridges.PinIfNowhere(ctx, d.MAC, d.VLAN, d.Tap)
+}
+
+// Steer makes the program of a tap do what d.Mode says with frames for the MAC, in one step: no frame meets two programs or none. It
+// changes nothing else, and stays until CloseDualPath.
+func (h *Mirroring) Steer(ctx context.Context, d DualPath) error {
+	m, err := h.resolve(ctx, &d)
+	if err == nil {
+		err = h.open(ctx, d, m)
+	}
+	return sysif.Fail("steer frames from", d.Tap, err)
+}
+
+func (h *Mirroring) open(ctx context.Context, d DualPath, m mirror) error {
+	return h.k.Busy.Exclusive(ctx, "tap "+d.Tap, func() error { return h.mirrors.open(d, m) })
+}
+
+// resolve looks up the interfaces of a dual path.
+func (h *Mirroring) resolve(ctx context.Context, d *DualPath) (m mirror, err error) {
+	tap, err := h.links.Link(ctx, d.Tap)
+	if err != nil {
+		return m, err
+	}
+	out, err := h.links.Link(ctx, d.out())
+	if err != nil {
+		return m, err
+	}
+	port := out
+	if d.Port != "" {
+		if port, err = h.links.Link(ctx, d.Port); err != nil {
+			return m, err
+		}
+	}
+	return mirror{tap: tap.Index, out: out.Index, port: port.Index, mac: d.MAC, vlan: d.VLAN, redirect: d.Mode.redirects()}, nil
 }
 
 // CloseDualPath removes the mirror from the tap for the MAC, whichever process created it and for whichever PF. The FDB entry stays

@@ -20,7 +20,8 @@ type mirror struct {
 	tap, out int // ifindexes
 	port     int // ifindex of the bridge port that leads to the PF: the PF, or its bond
 	mac      model.MAC
-	vlan     int // tag for the copy, 0: none
+	vlan     int  // tag for the copy, 0: none
+	redirect bool // frames go there instead of being copied
 }
 
 func (m mirror) load() (*ebpf.Program, error) {
@@ -57,9 +58,12 @@ func (m mirror) program() asm.Instructions {
 		asm.LoadAbs(4, asm.Half),
 		asm.JNE.Imm(asm.R0, int32(lo), "next"),
 	}
-	if m.vlan == 0 {
+	switch {
+	case m.redirect:
+		insns = append(insns, m.send()...)
+	case m.vlan == 0:
 		insns = append(insns, m.clone("")...)
-	} else {
+	default:
 		insns = append(insns, m.tagAndClone()...)
 	}
 	return append(insns,
@@ -76,6 +80,26 @@ func (m mirror) clone(label string) asm.Instructions {
 		asm.Mov.Imm(asm.R3, 0), // egress
 		asm.FnCloneRedirect.Call(),
 	}
+}
+
+// send sends the frame itself out of the PF, with the VF's VLAN tag unless it has one already.
+func (m mirror) send() (insns asm.Instructions) {
+	if m.vlan != 0 {
+		insns = asm.Instructions{
+			asm.LoadMem(asm.R7, asm.R6, bpf.SKBVLANPresent, asm.Word),
+			asm.JNE.Imm(asm.R7, 0, "send"),
+			asm.Mov.Reg(asm.R1, asm.R6),
+			asm.Mov.Imm(asm.R2, int32(bpf.NetworkOrder(unix.ETH_P_8021Q))),
+			asm.Mov.Imm(asm.R3, int32(m.vlan)),
+			asm.FnSkbVlanPush.Call(),
+		}
+	}
+	return append(insns,
+		asm.Mov.Imm(asm.R1, int32(m.out)).WithSymbol("send"),
+		asm.Mov.Imm(asm.R2, 0), // egress
+		asm.FnRedirect.Call(),
+		asm.Return(),
+	)
 }
 
 // tagAndClone adds the VF's VLAN tag to the frame while it is copied. A frame that already has a tag is copied unchanged.

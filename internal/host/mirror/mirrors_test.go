@@ -355,12 +355,13 @@ func TestMirrorOfNoInterface(t *testing.T) {
 
 // FuzzPinNames checks that pin names are read back unchanged, and that arbitrary other names do no harm.
 func FuzzPinNames(f *testing.F) {
-	f.Add("tap0", "pf0", "", 0, pinName(dual))
-	f.Add("tap0", "pf0", "pf0_3", 0, "tap0_525400000001_pf0_0_pf0%5F3")
-	f.Add("eth0.5", "a_b", "", 4094, "eth0%2E5_525400000001_a%5Fb_4094")
-	f.Add("%2E", "", "", -1, "__%_%2")
-	f.Fuzz(func(t *testing.T, tap, pf, representor string, vlan int, foreign string) {
-		d := DualPath{MAC: kerneltest.Guest, Tap: tap, PF: pf, VLAN: vlan, Port: representor, Representor: representor != ""}
+	f.Add("tap0", "pf0", "", 0, uint8(0), pinName(dual))
+	f.Add("tap0", "pf0", "", 3, uint8(2), "tap0_525400000001_pf0_0__vf")
+	f.Add("tap0", "pf0", "pf0_3", 0, uint8(1), "tap0_525400000001_pf0_0_pf0%5F3")
+	f.Add("eth0.5", "a_b", "", 4094, uint8(0), "eth0%2E5_525400000001_a%5Fb_4094")
+	f.Add("%2E", "", "", -1, uint8(3), "__%_%2")
+	f.Fuzz(func(t *testing.T, tap, pf, representor string, vlan int, mode uint8, foreign string) {
+		d := DualPath{MAC: kerneltest.Guest, Tap: tap, PF: pf, VLAN: vlan, Port: representor, Representor: representor != "", Mode: []Mode{Copy, Both, OpenVF, VFAlone}[mode%4]}
 		name := pinName(d)
 		if back, ok := parsePin(name); !ok || back != d || strings.ContainsAny(name, "./") {
 			t.Errorf("%+v is pinned as %q, which reads as %+v, %v", d, name, back, ok)

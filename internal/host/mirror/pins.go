@@ -70,12 +70,17 @@ func listPins(p bpf.Pins) ([]Mirror, error) {
 	return all, nil
 }
 
-// pinName is TAP_MAC_PF_VLAN, the fields of DualPath that identify a mirror, followed by the representor if there is one. The file
-// system allows no dots, and interface names may contain underscores, so everything but letters, digits and hyphens is written as
-// %XX.
+// pinName is TAP_MAC_PF_VLAN, the fields of DualPath that identify a mirror, followed by the representor if there is one, and by
+// the mode unless that is Copy. The file system allows no dots, and interface names may contain underscores, so everything but
+// letters, digits and hyphens is written as %XX.
 func pinName(d DualPath) string {
 	part := []string{bpf.Escape(d.Tap), d.MAC.Hex(), bpf.Escape(d.PF), strconv.Itoa(d.VLAN)}
-	if d.Representor {
+	switch {
+	case d.Mode != Copy && d.Representor:
+		part = append(part, bpf.Escape(d.Port), string(d.Mode))
+	case d.Mode != Copy:
+		part = append(part, "", string(d.Mode))
+	case d.Representor:
 		part = append(part, bpf.Escape(d.Port))
 	}
 	return strings.Join(part, "_")
@@ -84,7 +89,7 @@ func pinName(d DualPath) string {
 // parsePin is the inverse of pinName.
 func parsePin(name string) (d DualPath, ok bool) {
 	part := strings.Split(name, "_")
-	if len(part) != 4 && len(part) != 5 {
+	if len(part) < 4 || len(part) > 6 {
 		return d, false
 	}
 	var tapOK, pfOK bool
@@ -94,8 +99,12 @@ func parsePin(name string) (d DualPath, ok bool) {
 	var err, verr error
 	d.MAC, err = bpf.ParseHex(part[1])
 	d.VLAN, verr = strconv.Atoi(part[3])
-	if d.Representor = len(part) == 5; d.Representor {
+	if d.Representor = len(part) > 4 && part[4] != ""; d.Representor {
 		d.Port, portOK = bpf.Unescape(part[4])
+	}
+	if len(part) == 6 {
+		d.Mode = Mode(part[5])
+		portOK = portOK && (d.Mode == Both || d.Mode.redirects())
 	}
 	ok = tapOK && pfOK && portOK && errors.Join(err, verr) == nil
 	return d, ok && pinName(d) == name

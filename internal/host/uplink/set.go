@@ -28,16 +28,18 @@ func (s Set) find(links *Links, pf *model.PF) model.Uplink {
 		}
 	}
 	why, remedies := "nothing that Sluice can steer connects "+pf.Name, []string(nil)
-	for _, u := range s {
+	for i, u := range s {
 		up, ok := u.PF(links, pf)
 		if ok {
 			up.Kind = u.Kind()
 			return up
 		}
-		if len(remedies) == 0 {
+		if i == 0 {
 			why = up.Why
 		}
-		remedies = append(remedies, up.Remedy)
+		if up.Remedy != "" {
+			remedies = append(remedies, up.Remedy)
+		}
 	}
 	return model.Uplink{Why: why, Remedy: cmp.Or(strings.Join(remedies, ", or "), "connect it by a Linux bridge")}
 }

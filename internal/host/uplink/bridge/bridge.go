@@ -37,9 +37,7 @@ type Kernel interface {
 	CloseDualPath(ctx context.Context, d mirror.DualPath) error
 	Mirrors(ctx context.Context) ([]mirror.Mirror, error)
 	CheckMirrors() error
-	AddSelf(ctx context.Context, pf string, mac model.MAC) error
-	DelSelf(ctx context.Context, pf string, mac model.MAC) error
-	Announce(ctx context.Context, mac model.MAC, vlan int, via string) error
+	uplink.NICKernel
 }
 
 var (
@@ -48,10 +46,13 @@ var (
 )
 
 // Bridge is the Uplink. It keeps no state between calls.
-type Bridge struct{ kernel Kernel }
+type Bridge struct {
+	uplink.NIC
+	kernel Kernel
+}
 
 // New makes a Bridge that uses the host's kernel.
-func New(k Kernel) *Bridge { return &Bridge{k} }
+func New(k Kernel) *Bridge { return &Bridge{uplink.NIC{Kernel: k}, k} }
 
 // Kind implements uplink.Uplink.
 func (b *Bridge) Kind() string { return Kind }
@@ -104,7 +105,7 @@ func refuse(pf, port, master *netdev.Link) model.Uplink {
 		return model.Uplink{Why: pf.Name + " is in no bridge", Remedy: fmt.Sprintf("put it "+where, pf.Name)}
 	case master.Kind == "openvswitch":
 		return model.Uplink{
-			Why:    port.Name + " is a port of Open vSwitch, which Sluice cannot steer yet",
+			Why:    port.Name + " is a port of Open vSwitch, not of a Linux bridge",
 			Remedy: "connect the PF and the VMs' taps by a Linux bridge",
 		}
 	}
@@ -167,9 +168,11 @@ func (b *Bridge) Routes(ctx context.Context) ([]model.Route, error) {
 // DualPaths implements uplink.Reader.
 func (b *Bridge) DualPaths(ctx context.Context) ([]model.DualPath, error) {
 	mirrors, err := b.kernel.Mirrors(ctx)
-	out := make([]model.DualPath, len(mirrors))
-	for i, m := range mirrors {
-		out[i] = model.DualPath{Tap: m.Tap, MAC: m.MAC, PF: m.PF, VLAN: m.VLAN, Detached: m.Detached}
+	var out []model.DualPath
+	for _, m := range mirrors {
+		if m.Mode == mirror.Copy { // those with another mode are of another kind of switch
+			out = append(out, model.DualPath{Tap: m.Tap, MAC: m.MAC, PF: m.PF, VLAN: m.VLAN, Detached: m.Detached})
+		}
 	}
 	return out, err
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"sluice/internal/host/mirror"
 	"sluice/internal/host/uplink"
 	"sluice/internal/model"
@@ -121,32 +119,4 @@ func (b *Bridge) Back(ctx context.Context, p *model.PathStep) error {
 		return b.ToTap(ctx, p)
 	}
 	return err
-}
-
-// FromNIC implements uplink.Writer with a filter of the PF, which a PF with representors does not need. It is not an error if the
-// driver supports no filters or has none free: the VM works without it, except that VFs cannot reach its virtio NIC.
-func (b *Bridge) FromNIC(ctx context.Context, p *model.PathStep) (note string, err error) {
-	if p.Representor {
-		return "", nil
-	}
-	err = b.kernel.AddSelf(ctx, p.PF, p.MAC)
-	for _, refusal := range []error{unix.ENOMEM, unix.ENOSPC, unix.EOPNOTSUPP} {
-		if errors.Is(err, refusal) {
-			return "VFs cannot reach this VM's virtio NIC: " + err.Error(), nil
-		}
-	}
-	return "", err
-}
-
-// NotFromNIC implements uplink.Writer.
-func (b *Bridge) NotFromNIC(ctx context.Context, p *model.PathStep) error {
-	if p.Representor {
-		return nil
-	}
-	return b.kernel.DelSelf(ctx, p.PF, p.MAC)
-}
-
-// Announce implements uplink.Writer.
-func (b *Bridge) Announce(ctx context.Context, p *model.PathStep) error {
-	return b.kernel.Announce(ctx, p.MAC, p.VLAN, p.PF)
 }

@@ -1,0 +1,310 @@
+package ovs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-logr/logr"
+	"github.com/ovn-kubernetes/libovsdb/cache"
+	"github.com/ovn-kubernetes/libovsdb/client"
+	"github.com/ovn-kubernetes/libovsdb/model"
+)
+
+// The tables that are monitored, with only the columns that matter: the others, such as statistics, change every few seconds.
+type (
+	bridgeRow struct {
+		UUID       string   `ovsdb:"_uuid"`
+		Name       string   `ovsdb:"name"`
+		Ports      []string `ovsdb:"ports"`
+		Datapath   string   `ovsdb:"datapath_type"`
+		FailMode   *string  `ovsdb:"fail_mode"`
+		Controller []string `ovsdb:"controller"`
+	}
+	portRow struct {
+		UUID       string   `ovsdb:"_uuid"`
+		Name       string   `ovsdb:"name"`
+		Interfaces []string `ovsdb:"interfaces"`
+		Tag        *int     `ovsdb:"tag"`
+		Trunks     []int    `ovsdb:"trunks"`
+		VLANMode   *string  `ovsdb:"vlan_mode"`
+	}
+	interfaceRow struct {
+		UUID string `ovsdb:"_uuid"`
+		Name string `ovsdb:"name"`
+		Type string `ovsdb:"type"`
+	}
+)
+
+// port is an interface of a bridge.
+type port struct {
+	bridge *bridgeRow
+	*portRow
+	kind string // type of the interface, "": of the host
+}
+
+// topology is what connects what. It is immutable.
+type topology struct {
+	ports   map[string]port // by interface
+	bridges map[string]*bridgeRow
+}
+
+// database follows the database of Open vSwitch. It never waits for it: what it says is what was last known.
+type database struct {
+	socket string
+	log    *slog.Logger
+	stop   context.CancelFunc
+	done   chan struct{}
+	first  chan struct{} // closed after the first attempt to read it
+
+	mu       sync.Mutex
+	now      topology
+	err      error // why it is not followed at present
+	watchers map[chan struct{}]bool
+}
+
+// runDir is where Open vSwitch has its sockets, as its own tools find it.
+func runDir() string { return cmp.Or(os.Getenv("OVS_RUNDIR"), "/var/run/openvswitch") }
+
+var errNotYet = errors.New("it has not answered yet")
+
+// follow follows the database from now on, and waits a moment for its first answer if there is a socket.
+func follow(ctx context.Context, log *slog.Logger) *database {
+	d := &database{
+		socket: filepath.Join(runDir(), "db.sock"), log: log, done: make(chan struct{}), first: make(chan struct{}), err: errNotYet,
+		watchers: map[chan struct{}]bool{},
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stop = stop
+	go d.run(run)
+	select {
+	case <-d.first:
+	case <-ctx.Done():
+	case <-time.After(firstAnswer):
+	}
+	return d
+}
+
+const (
+	firstAnswer   = 3 * time.Second
+	connectFor    = 10 * time.Second
+	tryAgain      = 5 * time.Second // at most between two attempts to connect
+	settleFor     = 20 * time.Millisecond
+	pollEvery     = 500 * time.Millisecond
+	bridgesWithin = 5 * time.Second
+)
+
+func (d *database) close() {
+	d.stop()
+	<-d.done
+}
+
+func (d *database) run(ctx context.Context) {
+	defer close(d.done)
+	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(tryAgain),
+		backoff.WithMaxElapsedTime(0))
+	first := sync.OnceFunc(func() { close(d.first) })
+	for ctx.Err() == nil {
+		err := d.session(ctx, func() {
+			wait.Reset()
+			first()
+		})
+		first()
+		d.lost(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait.NextBackOff()):
+		}
+	}
+}
+
+// lost keeps the topology, and says why it may be outdated.
+func (d *database) lost(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err == nil {
+		d.log.Warn("the database of Open vSwitch is gone; its last state is used until it is back", "error", err)
+	}
+	d.err = err
+}
+
+// session follows the database until the connection ends.
+func (d *database) session(ctx context.Context, ready func()) error {
+	if _, err := os.Stat(d.socket); err != nil { // the usual host
+		return fmt.Errorf("there is no %s", d.socket)
+	}
+	schema, err := model.NewClientDBModel("Open_vSwitch", map[string]model.Model{
+		"Bridge": &bridgeRow{}, "Port": &portRow{}, "Interface": &interfaceRow{},
+	})
+	if err != nil {
+		return err
+	}
+	quiet := logr.Discard()
+	c, err := client.NewOVSDBClient(schema, client.WithEndpoint("unix:"+d.socket), client.WithLogger(&quiet))
+	if err != nil {
+		return err
+	}
+	connecting, cancel := context.WithTimeout(ctx, connectFor)
+	defer cancel()
+	if err := c.Connect(connecting); err != nil {
+		return err
+	}
+	defer c.Close()
+	changed := make(chan struct{}, 1)
+	c.Cache().AddEventHandler(&cache.EventHandlerFuncs{
+		AddFunc:    func(string, model.Model) { nudge(changed) },
+		UpdateFunc: func(string, model.Model, model.Model) { nudge(changed) },
+		DeleteFunc: func(string, model.Model) { nudge(changed) },
+	})
+	gone := c.DisconnectNotify()
+	if _, err := c.Monitor(connecting, monitorOf(c)); err != nil {
+		return err
+	}
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	switchd := d.switchd()
+	for {
+		if err := d.read(ctx, c); err != nil {
+			return err
+		}
+		ready()
+		for settled := false; !settled; {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-gone:
+				return errors.New("it closed the connection")
+			case <-changed:
+				settled = true
+			case now := <-poll.C:
+				d.restarted(&switchd, now)
+			}
+		}
+		select { // one transaction of others changes several rows
+		case <-time.After(settleFor):
+		case <-ctx.Done():
+		}
+		select {
+		case <-changed:
+		default:
+		}
+	}
+}
+
+// process is a run of ovs-vswitchd, whose tables are lost with it. The database does not show its end.
+type process struct {
+	started time.Time // when its file was written
+	until   time.Time // until when those who watch are told of it
+}
+
+func (d *database) switchd() (p process) {
+	if file, err := os.Stat(filepath.Join(runDir(), "ovs-vswitchd.pid")); err == nil {
+		p.started = file.ModTime()
+	}
+	return p
+}
+
+// restarted tells the watchers for a while after ovs-vswitchd has started, since it takes a while until it has its bridges.
+func (d *database) restarted(last *process, now time.Time) {
+	if p := d.switchd(); !p.started.Equal(last.started) {
+		*last = process{p.started, now.Add(bridgesWithin)}
+	}
+	if now.Before(last.until) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for ch := range d.watchers {
+			nudge(ch)
+		}
+	}
+}
+
+func monitorOf(c client.Client) *client.Monitor {
+	b, p, i := &bridgeRow{}, &portRow{}, &interfaceRow{}
+	return c.NewMonitor(
+		client.WithTable(b, &b.Name, &b.Ports, &b.Datapath, &b.FailMode, &b.Controller),
+		client.WithTable(p, &p.Name, &p.Interfaces, &p.Tag, &p.Trunks, &p.VLANMode),
+		client.WithTable(i, &i.Name, &i.Type),
+	)
+}
+
+// read takes the topology from the client's cache, and tells the watchers.
+func (d *database) read(ctx context.Context, c client.Client) error {
+	var bridges []*bridgeRow
+	var ports []*portRow
+	var interfaces []*interfaceRow
+	if err := errors.Join(c.List(ctx, &bridges), c.List(ctx, &ports), c.List(ctx, &interfaces)); err != nil {
+		return err
+	}
+	now := connect(bridges, ports, interfaces)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now, d.err = now, nil
+	for ch := range d.watchers {
+		nudge(ch)
+	}
+	return nil
+}
+
+// connect joins the tables. Rows of a transaction that has not arrived whole are left out.
+func connect(bridges []*bridgeRow, ports []*portRow, interfaces []*interfaceRow) topology {
+	t := topology{map[string]port{}, map[string]*bridgeRow{}}
+	byUUID, inPort := map[string]*interfaceRow{}, map[string]*portRow{}
+	for _, i := range interfaces {
+		byUUID[i.UUID] = i
+	}
+	for _, p := range ports {
+		inPort[p.UUID] = p
+	}
+	for _, b := range bridges {
+		t.bridges[b.Name] = b
+		for _, id := range b.Ports {
+			p := inPort[id]
+			if p == nil {
+				continue
+			}
+			for _, id := range p.Interfaces {
+				if i := byUUID[id]; i != nil {
+					t.ports[i.Name] = port{b, p, i.Type}
+				}
+			}
+		}
+	}
+	return t
+}
+
+// state returns what was last known, and why it may be outdated.
+func (d *database) state() (topology, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now, d.err
+}
+
+// watch reports changes until ctx ends.
+func (d *database) watch(ctx context.Context) <-chan struct{} {
+	ch := make(chan struct{}, 1)
+	d.mu.Lock()
+	d.watchers[ch] = true
+	d.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.watchers, ch)
+		close(ch)
+	})
+	return ch
+}
+
+// nudge sends without waiting: a signal that nobody has taken yet is enough.
+func nudge(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,193 @@
+// Package ovs is the Uplink for Open vSwitch with its kernel datapath and a legacy NIC. Its bridges do what they did before: they learn,
+// or a fixed entry says, that the frames for a guest go to its tap. While the guest is on a VF, a program at the tap sends them on to the
+// PF, which passes them to the VF; for a dual path the program copies them. The program is pinned: neither the end of this process nor a
+// restart of ovs-vswitchd removes it.
+package ovs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/mirror"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/uplink"
+	"sluice/internal/model"
+)
+
+// Kind is the kind of this Uplink.
+const Kind = "openvswitch"
+
+// Kernel is what a Switch uses of the kernel.
+type Kernel interface {
+	Link(ctx context.Context, name string) (netdev.Link, error)
+	Steer(ctx context.Context, d mirror.DualPath) error
+	CloseDualPath(ctx context.Context, d mirror.DualPath) error
+	Mirrors(ctx context.Context) ([]mirror.Mirror, error)
+	CheckMirrors() error
+	uplink.NICKernel
+}
+
+var (
+	_ Kernel        = (*kernel.Host)(nil)
+	_ uplink.Uplink = (*Switch)(nil)
+)
+
+// Switch is the Uplink.
+type Switch struct {
+	uplink.NIC
+	kernel Kernel
+	db     *database
+
+	userspace bool // serve the datapath in user space too, in which frames from the wire reach both paths twice
+}
+
+// New makes a Switch that follows the database of Open vSwitch, if this host has one. Close ends it.
+func New(ctx context.Context, k Kernel, log *slog.Logger) *Switch {
+	return &Switch{NIC: uplink.NIC{Kernel: k}, kernel: k, db: follow(ctx, log)}
+}
+
+// AllowUserspace makes it serve bridges whose datapath is in user space, as tests need them without the kernel's module.
+func (s *Switch) AllowUserspace() { s.userspace = true }
+
+// Close ends the connection to the database.
+func (s *Switch) Close() { s.db.close() }
+
+// Kind implements uplink.Uplink.
+func (s *Switch) Kind() string { return Kind }
+
+// PF implements uplink.Reader.
+func (s *Switch) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool) {
+	t, err := s.db.state()
+	p, known := t.ports[pf.Name]
+	master := links.Master(links.ByName[pf.Name])
+	switch {
+	case known:
+		up = model.Uplink{Switch: p.bridge.Name, Port: pf.Name}
+		up.Why, up.Remedy = s.refuse(pf, &p)
+		return up, true
+	case master != nil && master.Kind == "openvswitch":
+		up.Why = fmt.Sprintf("%s is a port of Open vSwitch, whose database does not name its bridge", pf.Name)
+		if err != nil {
+			up.Why = fmt.Sprintf("%s is a port of Open vSwitch, whose database does not answer: %v", pf.Name, err)
+		}
+		up.Remedy, up.Passes = "systemctl status openvswitch-switch", true
+		return up, true
+	case err == nil && len(t.bridges) > 0:
+		return model.Uplink{
+			Why: pf.Name + " is in no bridge of Open vSwitch", Remedy: fmt.Sprintf("put it into one: ovs-vsctl add-port BRIDGE %s", pf.Name),
+		}, false
+	}
+	return model.Uplink{Why: "there is no Open vSwitch here"}, false
+}
+
+// refuse returns why frames cannot be steered to a PF's VFs, and the remedy.
+func (s *Switch) refuse(pf *model.PF, p *port) (why, remedy string) {
+	b := p.bridge
+	switch {
+	case p.kind != "":
+		return fmt.Sprintf("%s is a port of type %s, which no interface of the host is", pf.Name, p.kind),
+			"use Open vSwitch's kernel datapath, or Sluice in mode observe"
+	case b.Datapath == "netdev" && !s.userspace:
+		return fmt.Sprintf("the datapath of %s is in user space, where no frame passes the programs that send it to a VF", b.Name),
+			"use Open vSwitch's kernel datapath: ovs-vsctl set bridge " + b.Name + " datapath_type=system"
+	case len(b.Controller) > 0 || b.FailMode != nil && *b.FailMode == "secure":
+		return fmt.Sprintf("a controller decides where %s sends frames, and a VF of %s would go round what it forbids", b.Name, pf.Name),
+			"use a bridge without controller and with fail_mode standalone, or a NIC in switchdev mode"
+	case pf.Eswitch == model.EswitchSwitchdev:
+		return fmt.Sprintf("%s is in mode switchdev, in which each VF has a port of its own, which Sluice cannot steer in Open vSwitch yet",
+				pf.Name),
+			fmt.Sprintf("use mode legacy, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; "+
+				"devlink dev eswitch set pci/%[2]s mode legacy", pf.Name, pf.Address)
+	case len(p.Interfaces) > 1:
+		return fmt.Sprintf("%s is in bond %s of Open vSwitch, which may send frames through another NIC than that of the VF", pf.Name, p.Name),
+			"make the PF a port of its own, or use an active-backup bond of the kernel in a Linux bridge"
+	case p.Tag != nil || p.VLANMode != nil && *p.VLANMode != "trunk":
+		return fmt.Sprintf("%s is an access port of VLAN %d: what a VF sends does not pass it and would carry no tag", pf.Name, tagOf(p)),
+			"make it a trunk, and the VMs' ports access ports: ovs-vsctl clear port " + pf.Name + " tag vlan_mode"
+	}
+	return "", ""
+}
+
+func tagOf(p *port) int {
+	if p.Tag == nil {
+		return 0
+	}
+	return *p.Tag
+}
+
+// trunk reports whether a port carries tagged frames.
+func trunk(p *port) bool {
+	return len(p.Trunks) > 0 || p.VLANMode != nil && *p.VLANMode != "access"
+}
+
+// Tap implements uplink.Reader.
+func (s *Switch) Tap(_ *uplink.Links, tap *netdev.Link) (uplink.Port, bool) {
+	t, _ := s.db.state()
+	p, ok := t.ports[tap.Name]
+	if !ok {
+		return uplink.Port{}, false
+	}
+	return uplink.Port{Switch: p.bridge.Name, VLAN: tagOf(&p), Up: true}, true
+}
+
+// Connection implements uplink.Reader.
+func (s *Switch) Connection(_ context.Context, name string) (model.TapConnection, error) {
+	t, err := s.db.state()
+	if t.bridges[name] == nil {
+		why := "create it (ovs-vsctl add-br " + model.Shorten(name) + "), or name another"
+		if err != nil {
+			why = "its database does not answer: " + err.Error()
+		}
+		return model.TapConnection{}, fmt.Errorf("%w: Open vSwitch has no bridge %s: %s", model.ErrPermanent, model.Shorten(name), why)
+	}
+	return model.TapConnection{Switch: name, VirtualPort: "openvswitch"}, nil
+}
+
+// Routes implements uplink.Reader: it lists the MACs whose frames a program sends to a PF. All others go where the switch has learned. One
+// whose fixed entry is missing, because ovs-vswitchd has restarted, is left out, so that it is repaired.
+func (s *Switch) Routes(ctx context.Context) (all []model.Route, err error) {
+	mirrors, err := s.kernel.Mirrors(ctx)
+	t, _ := s.db.state()
+	entries := map[string]map[model.MAC]bool{} // nil: unknown
+	for _, m := range mirrors {
+		p, known := t.ports[m.Tap]
+		if !known || m.Mode != mirror.OpenVF && m.Mode != mirror.VFAlone {
+			continue
+		}
+		have, asked := entries[p.bridge.Name]
+		if !asked {
+			have, _ = fixed(ctx, p.bridge.Name) // no answer: nothing can be repaired either
+			entries[p.bridge.Name] = have
+		}
+		if have == nil || have[m.MAC] {
+			all = append(all, model.Route{Network: p.bridge.Name, MAC: m.MAC, Port: m.PF, VLAN: m.VLAN})
+		}
+	}
+	return all, err
+}
+
+// DualPaths implements uplink.Reader. What remains of a program whose tap is gone counts as one, so that it is removed.
+func (s *Switch) DualPaths(ctx context.Context) (all []model.DualPath, err error) {
+	mirrors, err := s.kernel.Mirrors(ctx)
+	for _, m := range mirrors {
+		if m.Mode == mirror.Both || m.Mode == mirror.OpenVF || m.Mode == mirror.VFAlone && m.Detached == model.Yes {
+			all = append(all, model.DualPath{Tap: m.Tap, MAC: m.MAC, PF: m.PF, VLAN: m.VLAN, Detached: m.Detached})
+		}
+	}
+	return all, err
+}
+
+// CheckDualPaths implements uplink.Reader.
+func (s *Switch) CheckDualPaths() error { return s.kernel.CheckMirrors() }
+
+// Watch implements uplink.Reader.
+func (s *Switch) Watch(ctx context.Context) (<-chan struct{}, error) { return s.db.watch(ctx), nil }
+
+// gone reports whether the interface certainly does not exist.
+func (s *Switch) gone(ctx context.Context, name string) bool {
+	_, err := s.kernel.Link(ctx, name)
+	return errors.Is(err, model.ErrGone)
+}

@@ -1,0 +1,100 @@
+package uplinktest
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/uplink/ovs"
+)
+
+// startOVS starts Open vSwitch with a bridge br0 in user space, which needs no module of the kernel. It ends with the test.
+func startOVS(t *testing.T) (o struct{ database, vswitchd *exec.Cmd }) {
+	for _, tool := range []string{"ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			kerneltest.Lacks(t, "Open vSwitch (apt-get install openvswitch-switch): "+err.Error())
+		}
+	}
+	dir := t.TempDir()
+	t.Setenv("OVS_RUNDIR", dir)
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", "br0").Run() }) // the bridge's interface, which outlives the daemons
+	db, socket := filepath.Join(dir, "conf.db"), "unix:"+filepath.Join(dir, "db.sock")
+	tool(t, "ovsdb-tool", "create", db, schema(t))
+	o.database = daemon(t, "ovsdb-server", db, "--remote=p"+socket, "--pidfile", "--no-chdir")
+	kerneltest.WaitFor(t, "the database", func() bool {
+		return exec.Command("ovs-vsctl", "--db="+socket, "--timeout=5", "--no-wait", "init").Run() == nil
+	})
+	o.vswitchd = daemon(t, "ovs-vswitchd", socket, "--pidfile", "--no-chdir")
+	vsctl(t, "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev")
+	return o
+}
+
+// schema is where the package has the database's schema.
+func schema(t *testing.T) string {
+	const path = "/usr/share/openvswitch/vswitch.ovsschema"
+	if _, err := os.Stat(path); err != nil {
+		kerneltest.Lacks(t, "the schema of Open vSwitch: "+err.Error())
+	}
+	return path
+}
+
+func tool(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v: %s", name, args, err, out)
+	}
+}
+
+func vsctl(t *testing.T, args ...string) {
+	t.Helper()
+	socket := "--db=unix:" + filepath.Join(os.Getenv("OVS_RUNDIR"), "db.sock")
+	tool(t, "ovs-vsctl", append([]string{socket, "--timeout=60"}, args...)...)
+}
+
+// daemon starts a process that ends with the test.
+func daemon(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(name, append(args, "--log-file="+filepath.Join(os.Getenv("OVS_RUNDIR"), name+".log"))...)
+	kerneltest.Must(t, cmd.Start())
+	t.Cleanup(func() { kill(cmd) })
+	return cmd
+}
+
+func kill(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}
+
+// ovsWorld is Open vSwitch. Frames that leave its pf0 are those that a NIC would pass to the VF.
+func ovsWorld(t *testing.T) world {
+	startOVS(t)
+	return worldOf(t)
+}
+
+// worldOf has pf0 and the taps in the bridge br0 of the Open vSwitch that runs.
+func worldOf(t *testing.T) world {
+	lan := kerneltest.LAN{
+		PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, guestTap, ""), Peer: kerneltest.NewPort(t, otherTap, ""),
+	}
+	for _, p := range []*kerneltest.Port{lan.PF, lan.Tap, lan.Peer} {
+		vsctl(t, "add-port", "br0", p.Name)
+	}
+	k := newKernel(t)
+	s := ovs.New(kerneltest.Soon(t), k, slog.New(slog.DiscardHandler))
+	s.AllowUserspace()
+	t.Cleanup(s.Close)
+	w := realWorld(t, k, s, lan, lan.PF, func(t *testing.T, port string) {
+		vsctl(t, "add-port", "br0", port)
+		kerneltest.WaitFor(t, "the database to tell of "+port, func() bool {
+			_, ok := s.Tap(nil, &netdev.Link{Name: port})
+			return ok
+		})
+	})
+	w.learns = true
+	w.change = func(t *testing.T) { vsctl(t, "set", "port", guestTap, "tag=7") }
+	return w
+}

@@ -1,0 +1,93 @@
+//go:build lab
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice/api/v1"
+	"sluice/lab"
+)
+
+// toOVS moves pf0, the taps and the host's address from br0 to a bridge ovs0 of Open vSwitch with its kernel datapath. The daemon runs
+// meanwhile, and finds it by looking.
+func (r *rig) toOVS(taps ...string) {
+	r.t.Helper()
+	r.run(`modprobe openvswitch && /usr/share/openvswitch/scripts/ovs-ctl --system-id=lab start >/dev/null 2>&1
+		ovs-vsctl --timeout=60 add-br ovs0 && ip link set ovs0 up && ip addr del 10.9.0.1/24 dev br0 && ip addr add 10.9.0.1/24 dev ovs0`)
+	for _, port := range append(taps, "pf0") {
+		r.run("ip link set %s nomaster && ovs-vsctl --timeout=60 add-port ovs0 %s", port, port)
+	}
+	r.eventually(60*time.Second, "the daemon sees pf0 in Open vSwitch", func() error {
+		s, err := r.client.Status(r.ctx)
+		if err != nil {
+			return err
+		}
+		for _, pf := range s.PFs {
+			if pf.Name == "pf0" && pf.Uplink == "openvswitch" && pf.Network == "ovs0" {
+				return nil
+			}
+		}
+		return fmt.Errorf("PFs are %+v", s.PFs)
+	})
+}
+
+// TestOpenVSwitch moves a VF in and out of a guest behind Open vSwitch under traffic from outside and from another guest, and kills
+// ovs-vswitchd while the guest is on its VF.
+func TestOpenVSwitch(t *testing.T) {
+	r := aloneRig(t, onlyByHand, "vm1", "vm2")
+	t.Logf("%s", r.run("uname -r; ovs-vsctl --version | head -1"))
+	r.toOVS("tap1", "tap2")
+	for _, vm := range []string{"vm1", "vm2"} {
+		r.reach(vm)
+	}
+	for _, peer := range []string{"ext", "vm2"} {
+		l := &lossTest{rig: r, vm: "vm1", peer: peer}
+		l.startFlows()
+		for range *cycles {
+			l.move(api.VerbPin, "plug")
+			l.move(api.VerbRelease, "unplug")
+		}
+		figures := l.stop()
+		l.save(figures)
+		for _, f := range figures {
+			if f.LostWorst > lossLimit {
+				t.Errorf("a %s lost %d packets of 100 a second %s %s, want at most %d", f.Kind, f.LostWorst, f.Direction, f.VM, lossLimit)
+			}
+		}
+		r.reach("vm1")
+		r.clean()
+	}
+	r.restartVSwitchd()
+	r.clean()
+}
+
+// restartVSwitchd kills ovs-vswitchd while a guest is on its VF and another sends to it, and starts it again: the first frame afterwards
+// goes to the VF.
+func (r *rig) restartVSwitchd() {
+	r.t.Helper()
+	_, err := r.client.Do(r.ctx, api.VerbPin, api.Request{VM: "vm1"})
+	r.must(err)
+	r.holding(60*time.Second, "vm1")
+	r.idle(30 * time.Second)
+	r.reach("vm1")
+	f, err := r.StartFlow(r.ctx, lab.Traffic{From: "vm2", To: "vm1", PPS: 50, Size: 64, Gap: 50 * time.Millisecond})
+	r.must(err)
+	r.run("kill -9 $(cat /run/openvswitch/ovs-vswitchd.pid)")
+	killed := time.Now()
+	r.run("/usr/share/openvswitch/scripts/ovs-ctl --system-id=lab start >/dev/null 2>&1; ovs-vsctl --timeout=60 get interface tap1 ofport")
+	back := time.Since(killed)
+	r.reach("vm1")
+	rep, err := f.Stop(r.ctx)
+	r.must(err)
+	r.t.Logf("ovs-vswitchd killed and back after %s, VF in use: %s", back.Round(10*time.Millisecond), rep)
+	if rep.Received < rep.Sent/2 {
+		r.t.Errorf("most packets never came: %s", rep)
+	}
+	_, err = r.client.Do(r.ctx, api.VerbRelease, api.Request{VM: "vm1"})
+	r.must(err)
+	r.idle(60 * time.Second)
+	r.reach("vm1")
+}
