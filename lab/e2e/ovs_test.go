@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,13 +13,19 @@ import (
 )
 
 // toOVS moves pf0, the taps and the host's address from br0 to a bridge ovs0 of Open vSwitch with its kernel datapath. The daemon runs
-// meanwhile, and finds it by looking.
+// meanwhile, and finds it by looking. Open vSwitch gives a bridge the MAC of its NIC by itself if that is globally administered, as the
+// lab's are not: frames from a VF to another MAC of the host would leave the NIC for the wire.
 func (r *rig) toOVS(taps ...string) {
 	r.t.Helper()
 	r.run(`modprobe openvswitch && /usr/share/openvswitch/scripts/ovs-ctl --system-id=lab start >/dev/null 2>&1
-		ovs-vsctl --timeout=60 add-br ovs0 && ip link set ovs0 up && ip addr del 10.9.0.1/24 dev br0 && ip addr add 10.9.0.1/24 dev ovs0`)
+		ovs-vsctl --timeout=60 add-br ovs0 -- set bridge ovs0 other-config:hwaddr="$(cat /sys/class/net/pf0/address)" && ip link set ovs0 up && ip addr del 10.9.0.1/24 dev br0 && ip addr add 10.9.0.1/24 dev ovs0`)
 	for _, port := range append(taps, "pf0") {
 		r.run("ip link set %s nomaster && ovs-vsctl --timeout=60 add-port ovs0 %s", port, port)
+	}
+	// The emulated NIC returns broadcasts to the PF that sent them, which would teach the bridge that their senders are beyond it.
+	r.run("ovs-appctl fdb/add ovs0 ovs0 0 $(cat /sys/class/net/pf0/address)")
+	for _, tap := range taps {
+		r.run("ovs-appctl fdb/add ovs0 %s 0 52:54:00:00:01:0%s", tap, strings.TrimPrefix(tap, "tap"))
 	}
 	r.eventually(60*time.Second, "the daemon sees pf0 in Open vSwitch", func() error {
 		s, err := r.client.Status(r.ctx)

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -64,7 +65,7 @@ func TestPromises(t *testing.T) {
 		snap.PFs[0].LinkUp = !c.down
 		b.core.Tick(noon, snap)
 		b.Publish(b.core.View())
-		before := b.core.View().Target
+		before := fmt.Sprintf("%+v", *b.core.View().Target)
 		r, err := b.Do(t.Context(), server.Command{Verb: c.verb, VM: model.VMID(c.vm), VMName: c.vm})
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +76,7 @@ func TestPromises(t *testing.T) {
 		if (r.Obstacle != "") != (c.stop != "") || !strings.Contains(r.Obstacle, c.stop) || !strings.Contains(r.Text, r.Obstacle) {
 			t.Errorf("%s %s: %q prevents it, want %q", c.verb, c.vm, r.Obstacle, c.stop)
 		}
-		if b.core.View().Target != before {
+		if fmt.Sprintf("%+v", *b.core.View().Target) != before {
 			t.Error("foreseeing it decides")
 		}
 		next := hostFor()
