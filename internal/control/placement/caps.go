@@ -24,7 +24,7 @@ type link struct {
 // holder is a NIC that holds a VF, whoever assigned it.
 type holder struct {
 	id   model.NICID
-	load float64 // bits/s that it currently transfers
+	load float64 // bits/s that it currently sends
 	rate uint64  // bits/s that its VF may send, 0: unlimited; filled in by the policy
 }
 
@@ -78,7 +78,7 @@ func linksOf(snap *model.Snapshot, network string, assign []model.Assignment) []
 	return links
 }
 
-// loadOf is what a NIC currently transfers, in bits/s; 0 if unknown.
+// loadOf is what a NIC currently sends, in bits/s; 0 if unknown.
 func loadOf(snap *model.Snapshot, a model.Assignment) float64 {
 	vm := snap.FindVM(a.VM)
 	if vm == nil {
@@ -88,8 +88,8 @@ func loadOf(snap *model.Snapshot, a model.Assignment) float64 {
 	if nic == nil {
 		return 0
 	}
-	_, bytes, known := nic.Load()
-	if !known || !finite(bytes) {
+	bytes := nic.Virtio.TxBytes + nic.VFPath.TxBytes
+	if _, _, known := nic.Load(); !known || !finite(bytes) {
 		return 0
 	}
 	return 8 * bytes

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func TestTiersFitEachLink(t *testing.T) {
 	})
 }
 
-// TestTiersByNeed: on each PF a VM that needs more has no smaller tier, and the largest tiers are used first.
+// TestTiersByNeed: on each PF a VM that needs more has no smaller tier, and each has the smallest that fits it.
 func TestTiersByNeed(t *testing.T) {
 	w := &tierWorld{scene: newScene().pf("pf0", "br0", 4, 0)}
 	w.PFs[0].Speed = 10e9
@@ -128,7 +129,72 @@ func TestTiersByNeed(t *testing.T) {
 	for i := range w.VMs {
 		got += fmt.Sprint(rates[w.VMs[i].NICs[0].VF]/1e6, " ")
 	}
-	if want := "2000 4000 3000 "; got != want {
+	if want := "1000 3000 2000 "; got != want {
 		t.Errorf("tiers %s Mbit/s, want %s", got, want)
+	}
+}
+
+// TestTiersFindTheNeeds: VMs show no more than their tiers let through. If there are tiers that fit all of them, with the margin of a move to
+// a smaller one, each comes to have one that does not hold it back, and then no tier changes any more.
+func TestTiersFindTheNeeds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const mbit = 1e6
+		ts := &tiers{first: float64(rapid.IntRange(1, 900).Draw(t, "first")) * mbit, step: float64(rapid.IntRange(0, 900).Draw(t, "step")) * mbit}
+		l := link{speed: 1e9 * float64(rapid.IntRange(1, 10).Draw(t, "gbit")), vfs: rapid.IntRange(1, 6).Draw(t, "vfs")}
+		demand := make([]float64, rapid.IntRange(1, l.vfs).Draw(t, "holders"))
+		for i := range demand {
+			demand[i] = rapid.Float64Range(0, 3000).Draw(t, "demand") * mbit
+		}
+		var last []uint64
+		for round := range 4*l.vfs + 4 {
+			l.holders = l.holders[:0]
+			for i, d := range demand {
+				if last != nil {
+					d = min(d, float64(last[i]))
+				}
+				l.holders = append(l.holders, holder{id: model.NICID{VM: model.VMID(fmt.Sprint(i))}, load: d})
+			}
+			ts.caps(time.Unix(int64(round), 0), []link{l})
+			rates := make([]uint64, len(demand))
+			for i := range demand {
+				rates[i] = l.holders[i].rate
+			}
+			sizes, enough := ts.sizes(&l), slices.Sorted(slices.Values(demand))
+			for _, d := range enough { // simple: the smallest need takes the smallest tier that fits, and so on
+				n := slices.IndexFunc(sizes, func(size uint64) bool { return fits(tierMargin*d, size) })
+				if n < 0 {
+					return // nothing is claimed
+				}
+				sizes = sizes[n+1:]
+			}
+			if round > 4*l.vfs {
+				for i, d := range demand {
+					if float64(rates[i]) < d {
+						t.Fatalf("round %d: demands %.0f have tiers %d", round, demand, rates)
+					}
+				}
+				if !slices.Equal(rates, last) {
+					t.Fatalf("round %d: tiers %d became %d", round, last, rates)
+				}
+			}
+			last = rates
+		}
+	})
+}
+
+// TestTiersShowNeedsBehindThem: a VM whose small tier hides that it needs most gets the largest tier all the same.
+func TestTiersShowNeedsBehindThem(t *testing.T) {
+	const mbit = 1e6
+	big, small := model.NICID{VM: "big"}, model.NICID{VM: "small"}
+	ts := &tiers{first: 1000 * mbit, step: 1000 * mbit, Held: map[model.NICID]heldTier{big: {Tier: 1000 * mbit}, small: {Tier: 2000 * mbit}}}
+	l := link{speed: 10e9, vfs: 2}
+	for round := range 5 {
+		l.holders = []holder{
+			{id: big, load: min(3000*mbit, float64(ts.Held[big].Tier))}, {id: small, load: min(1500*mbit, float64(ts.Held[small].Tier))},
+		}
+		ts.caps(time.Unix(int64(round), 0), []link{l})
+	}
+	if ts.Held[big].Tier != 2000*mbit || ts.Held[small].Tier != 1000*mbit {
+		t.Errorf("tiers %+v", ts.Held)
 	}
 }

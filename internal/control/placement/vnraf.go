@@ -17,6 +17,9 @@ import (
 // of GQ that overtakes the last of a full PQ takes its place. Between periods the queues do not change, except that a place
 // that becomes free is filled. Every VF has one of the bandwidth tiers of section 4.5, whoever holds it.
 //
+// Equation 4 adds bytes to a share of samples, so that eps makes no difference unless it is 0, and the paper's own Table 2 follows only so.
+// With normalize, data_avg is a share too: of the largest of the round.
+//
 // The paper divides CPU time by the host's cores, but its Table 2 (half of one CPU gives io_degree 55) follows only with the
 // VM's own cores, which are the default here.
 type vnraf struct {
@@ -34,6 +37,7 @@ type vnrafParams struct {
 	eps       float64       // "0.7"
 	threshold float64       // "according to the environment": between the 70 and 60 of Table 3's VM3 and VM8
 	cores     float64       // 0: the VM's own
+	normalize bool          // the paper's equation does not
 }
 
 // vnrafPeriod is the paper's scheduling period: "every 10 s".
@@ -42,10 +46,8 @@ const vnrafPeriod = 10 * time.Second
 type vnrafMem struct {
 	Samples, Busy int     // in this period, and those of them with any traffic
 	Bytes         float64 // sum of the samples' bytes
-	Seconds       float64 // time covered by the samples
 	CPU           float64 // sum of the samples' CPU shares
 	Net, IO       float64 // degrees at the last scheduling
-	Rate          float64 // bits/s at the last scheduling
 	Known         bool    // it has been scheduled at least once
 	PQ            bool
 }
@@ -54,7 +56,12 @@ var vnrafParameters = params{
 	{
 		Name: "eps", Unit: "share", Default: 0.7, Max: 1,
 		Doc: "weight of the amount of traffic, in bytes, against its frequency, the share of samples with traffic, as published. " +
-			"Bytes are so many more that in practice only 0 makes a difference: it ranks VMs by how often they send",
+			"Bytes are so many more that without normalize only 0 makes a difference: it ranks VMs by how often they send",
+	},
+	{
+		Name: "normalize", Unit: "0 or 1", Max: 1,
+		Doc: "1: the amount of traffic counts as a share of the largest of the round, so that eps weighs the two. The published equation " +
+			"does not",
 	},
 	{
 		Name: "io_threshold", Unit: "percent", Default: 65, Max: 100,
@@ -70,7 +77,7 @@ var vnrafParameters = params{
 	},
 	{
 		Name: "delta_mbit", Unit: "Mbit/s", Max: 1e6,
-		Doc: "step from one tier to the next; the VM that needs most gets the largest. Raise it if needs differ widely",
+		Doc: "step from one tier to the next; a VM gets the smallest one left that fits what it sends. Raise it if needs differ widely",
 	},
 	{
 		Name: "link_mbit", Unit: "Mbit/s", Max: 1e7,
@@ -87,7 +94,9 @@ func (v *vnraf) copy() Policy {
 
 func newVNRAF(r model.Rules) Policy {
 	get := func(name string) float64 { return vnrafParameters.of(r, name) }
-	p := vnrafParams{period: r.Interval, eps: get("eps"), threshold: get("io_threshold"), cores: get("host_cores")}
+	p := vnrafParams{
+		period: r.Interval, eps: get("eps"), threshold: get("io_threshold"), cores: get("host_cores"), normalize: get("normalize") > 0,
+	}
 	if r.Interval <= 0 {
 		p.period = vnrafPeriod
 	}
@@ -109,9 +118,13 @@ func (v *vnraf) Select(now time.Time, cands []Candidate, slots int, out []model.
 	if round {
 		v.Next = now.Add(v.params.period)
 	}
+	scale := 1.0
+	if v.params.normalize {
+		scale = largest(mem)
+	}
 	for _, m := range mem {
 		if round || !m.Known {
-			m.schedule(v.params.eps, round)
+			m.schedule(v.params.eps, scale, round)
 		}
 	}
 	v.queue(cands, mem, slots, round)
@@ -124,7 +137,6 @@ func (m *vnrafMem) sample(c *Candidate, dt, cores float64) {
 	}
 	m.Samples++
 	m.Bytes += c.Bytes * dt
-	m.Seconds += dt
 	if c.Bytes > 0 {
 		m.Busy++
 	}
@@ -135,17 +147,27 @@ func (m *vnrafMem) sample(c *Candidate, dt, cores float64) {
 	m.CPU += min(1, share)
 }
 
-// schedule turns the period's samples into degrees. Without samples the last degrees remain.
-func (m *vnrafMem) schedule(eps float64, round bool) {
+// largest returns the largest data_avg of the present samples, at least 1.
+func largest(mem []*vnrafMem) float64 {
+	most := 1.0
+	for _, m := range mem {
+		if m.Samples > 0 {
+			most = max(most, m.Bytes/float64(m.Samples))
+		}
+	}
+	return most
+}
+
+// schedule turns the period's samples into degrees; data_avg is divided by scale. Without samples the last degrees remain.
+func (m *vnrafMem) schedule(eps, scale float64, round bool) {
 	if m.Samples > 0 {
 		n := float64(m.Samples)
 		m.IO = 100 * (1 - m.CPU/n)
-		m.Net = eps*m.Bytes/n + (1-eps)*float64(m.Busy)/n
-		m.Rate = 8 * m.Bytes / max(m.Seconds, 1e-3)
+		m.Net = eps*m.Bytes/n/scale + (1-eps)*float64(m.Busy)/n
 		m.Known = m.Known || round
 	}
 	if round {
-		m.Samples, m.Busy, m.Bytes, m.Seconds, m.CPU = 0, 0, 0, 0, 0
+		m.Samples, m.Busy, m.Bytes, m.CPU = 0, 0, 0, 0
 	}
 }
 
@@ -172,13 +194,7 @@ func (v *vnraf) general(m *vnrafMem) bool { return v.cpuBound(m) || m.Net <= 0 }
 
 // caps implements capper.
 func (v *vnraf) caps(now time.Time, links []link) {
-	v.Tiers.caps(now, links, func(id model.NICID) (float64, bool) {
-		m := v.Mem.all[id]
-		if m == nil || !m.Known {
-			return 0, false
-		}
-		return m.Rate, true
-	})
+	v.Tiers.caps(now, links)
 }
 
 func (v *vnraf) write(cands []Candidate, mem []*vnrafMem, slots int, out []model.Reason) {

@@ -162,7 +162,7 @@ func (b *bench) tierWant(speed float64, want string) {
 	l := link{speed: speed, vfs: 4}
 	for i := range b.cands {
 		if b.out[i].Hold {
-			l.holders = append(l.holders, holder{id: b.cands[i].id()})
+			l.holders = append(l.holders, holder{id: b.cands[i].id(), load: 8 * b.cands[i].Bytes})
 		}
 	}
 	b.p.(capper).caps(b.now, []link{l})
@@ -222,4 +222,29 @@ func TestVNRAFKeepsGQOffVFs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestVNRAFNormalized: with normalize, eps decides between a VM that sends much but seldom and one that sends little but always; as published
+// only eps 0 does.
+func TestVNRAFNormalized(t *testing.T) {
+	for _, c := range []struct {
+		eps, normalize float64
+		want           string
+	}{{0.7, 0, "VM1"}, {0.01, 0, "VM1"}, {0, 0, "VM2"}, {0.7, 1, "VM1"}, {0.3, 1, "VM2"}, {0.01, 1, "VM2"}, {0, 1, "VM2"}} {
+		b := newBench(t, model.Rules{
+			Policy: "vnraf", Interval: 10 * time.Second, Params: model.Params{"eps": c.eps, "normalize": c.normalize},
+		}, 2)
+		b.run(12, 1, func(second, i int, cand *Candidate) {
+			cand.Bytes = 10e6
+			if i == 0 {
+				cand.Bytes = 0
+				if second%10 < 3 {
+					cand.Bytes = 100e6
+				}
+			}
+		})
+		if got := b.holders(); got != c.want {
+			t.Errorf("eps %g, normalize %g: %s holds, want %s", c.eps, c.normalize, got, c.want)
+		}
+	}
 }

@@ -146,3 +146,21 @@ func TestVNRAFTable3(t *testing.T) {
 		check(r)
 	}
 }
+
+// TestVNRAFTiers: every VM gets a tier that lets all of its load through, also after needs have changed, and only until then a tier that is
+// too small holds the VM back.
+func TestVNRAFTiers(t *testing.T) {
+	r := runFile(t, "vnraf-tiers.yaml")
+	free, tiers := outcome(t, r, "no tiers"), outcome(t, r, "vnraf")
+	for n, ph := range tiers.Phases {
+		for i, g := range ph.Groups {
+			want := free.Phases[n].Groups[i]
+			if share := g.Mbit / want.Mbit; share < 0.97 || share > 1.001 {
+				t.Errorf("phase %d, %s: %.0f Mbit/s with tiers, %.0f without", n, g.Group, g.Mbit, want.Mbit)
+			}
+		}
+	}
+	if g := tiers.Phases[1].Groups[3]; g.Least > 0.5*g.Most {
+		t.Errorf("VM4's tier did not hold it back when its load grew: at least %.0f packets/s", g.Least)
+	}
+}

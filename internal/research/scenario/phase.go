@@ -106,7 +106,7 @@ func (p *phases) tick(now time.Time) {
 }
 
 func (p *phases) look(i int, mb *member, now time.Time) {
-	pps, bytes, cpu := mb.vm.Load.At(now)
+	pps, bytes, cpu := p.h.engine.World.Moves(mb.vm)
 	_, open := mb.vm.Holds()
 	p.cpu[i] += cpu
 	var done []float64

@@ -192,13 +192,35 @@ func (w *World) load(out *model.VM, v *VM) seenLoad {
 	return l
 }
 
+// Moves returns what a VM moves now: its Load, as far as limits of its VFs let it through.
+func (w *World) Moves(v *VM) (pps, bytes, cpu float64) {
+	pps, bytes, cpu = v.Load.At(w.Now)
+	part := 0.0
+	for _, n := range v.NICs {
+		part += n.Share * w.through(n, n.Share*pps, n.Share*bytes)
+	}
+	return part * pps, part * bytes, cpu
+}
+
+// through returns the share of a NIC's load that a limit of its VF lets through. Half of a load is sent, and that is limited; the other
+// half falls with it, as answers do with requests. Where the links are shared, Traffic does this.
+func (w *World) through(n *NIC, pps, bytes float64) float64 {
+	vf := w.vf(n.hasVF)
+	sent := 8 * (bytes + Overhead*pps) / 2
+	if w.traffic != nil || !n.open || vf == nil || vf.MaxTxRate == 0 || sent <= float64(vf.MaxTxRate) {
+		return 1
+	}
+	return float64(vf.MaxTxRate) / sent
+}
+
 // picture puts a NIC's share of the load on the path that the guest uses.
 func (l seenLoad) picture(w *World, out *model.NIC, n *NIC) {
 	proof := model.ProofNone
 	if l.known {
 		proof = model.ProofHardware
 	}
-	pps, bytes := n.Share*l.pps, n.Share*l.bytes
+	part := n.Share * w.through(n, n.Share*l.pps, n.Share*l.bytes)
+	pps, bytes := part*l.pps, part*l.bytes
 	t := model.Traffic{
 		RxPPS: pps / 2, TxPPS: pps / 2, RxBytes: bytes / 2, TxBytes: bytes / 2, Source: model.SourceSim, Known: l.known,
 		Proof: proof,
