@@ -17,8 +17,8 @@ func TestSlowness(t *testing.T) {
 	}
 }
 
-// A machine under load is measured as slower; otherwise deadlines would not adapt. Not every time: the scheduler may let one measurement
-// pass before the others.
+// A machine under load is measured as slower; otherwise deadlines would not adapt. Not every time, since the scheduler may let a
+// measurement pass before the others, but at least every second time.
 func TestLoadShows(t *testing.T) {
 	before := measure()
 	for range 4 {
@@ -33,12 +33,17 @@ func TestLoadShows(t *testing.T) {
 			}
 		}()
 	}
-	after := measure()
-	for n := 1; n < 10 && after < 2*before; n++ {
-		after = max(after, measure())
-	}
-	if after < 2*before {
-		t.Errorf("the work took %s, and at most %s with eight others at it for every processor", before, after)
+	const tries = 10
+	var took []time.Duration
+	for slow := 0; slow < tries/2; {
+		if len(took) == tries {
+			t.Fatalf("the work took %s, and with eight others at it for every processor %v: twice as long in %d cases", before, took, slow)
+		}
+		after := measure()
+		took = append(took, after)
+		if after >= 2*before {
+			slow++
+		}
 	}
 }
 
