@@ -33,7 +33,7 @@ func TestNothingJumpsAtLoad(t *testing.T) {
 				h.next()
 				p.until(`document.querySelector('#live .at').textContent.endsWith('` + h.now().Format(":05") + `')`)
 			}
-			const good = 0.1 // what web.dev calls good
+			const good = 0.02 // a fifth of what web.dev calls good
 			if n := eval[float64](p, `window.shifted`); n > good {
 				t.Errorf("%s %s: shifted by %.2f, want at most %g\n%s", l, path, n, good, eval[string](p, `window.jumps.join('\n')`))
 			} else {
