@@ -23,6 +23,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 type pageData struct {
 	*scenario.Result
 	Summary string
+	Verdict string // "": there is none
 	Legend  string
 	Loss    template.HTML
 	Rates   template.HTML
@@ -42,7 +43,7 @@ func HTML(w io.Writer, r *scenario.Result) error {
 	if r.Guaranteed != nil {
 		return keptHTML(w, r)
 	}
-	d := pageData{Result: r, Summary: Summary(r), Legend: legend(r), Scored: r.Optimum != nil}
+	d := pageData{Result: r, Summary: Summary(r), Verdict: verdict(r), Legend: legend(r), Scored: r.Optimum != nil}
 	loss, err := lossPlot(r)
 	if err != nil {
 		return err

@@ -64,6 +64,9 @@ func TestPageStandsAlone(t *testing.T) {
 				t.Errorf("with %+v, %q is there: %t", o, row, o.NoOptimum)
 			}
 		}
+		if above, _, _ := strings.Cut(page, "<table"); strings.Contains(above, "best policy here") == o.NoOptimum {
+			t.Errorf("with %+v, the winner is not named above the table, or without scores", o)
+		}
 		want := 4 // loss, rates, two policies
 		if !o.NoOptimum {
 			want++
