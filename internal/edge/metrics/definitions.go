@@ -97,7 +97,7 @@ var (
 
 	linkSpeed    = gauge("link_speed_bytes_per_second", "Speed of the PF's link.", "pf")
 	linkCapacity = gauge("link_capacity_bytes_per_second", "Observed capacity of the PF's link, which is what is shared out.", "pf")
-	linkSent     = gauge("link_transmit_bytes_per_second", "What all NICs behind the PF sent in the last period, on the wire.", "pf")
+	linkSent     = gauge("link_transmit_bytes_per_second", "What all NICs behind the PF sent in the last period, on the wire: at most the link's speed, and 0 while the link is down.", "pf")
 	linkPromised = gauge("link_guaranteed_bytes_per_second", "Sum of the rates that are promised on the PF's link.", "pf")
 	linkOver     = gauge("link_overcommitted", "1 while more is promised on the PF's link than it carries.", "pf")
 
