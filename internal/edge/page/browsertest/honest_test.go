@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"sluice/internal/edge/cli"
 	"sluice/internal/model"
 )
@@ -34,8 +36,9 @@ func (p *tab) filled(where string) {
 func TestNothingToShow(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	b := browser(t)
-	p := open(t, b, h.url+"/vm/web-77", looks[0])
-	p.expected = func(text string) bool { return strings.Contains(text, "404") }
+	p := open(t, b, "about:blank", looks[0])
+	p.expected = func(text string) bool { return strings.Contains(text, "404") } // before the page can ask
+	p.do(chromedp.Navigate(h.url + "/vm/web-77"))
 	p.until(`document.querySelector('h1').textContent === 'There is no VM web-77 on this host' && document.title.startsWith('No VM web-77')`)
 	p.filled("a VM that does not exist")
 	if n := eval[int](p, `[...document.querySelectorAll('.part')].filter(e => e.offsetHeight).length`); n != 1 {
