@@ -33,6 +33,10 @@ const sorts = {
   path: ['path', (a, b) => natural(a.vf || '~', b.vf || '~')],
 };
 
+// columns are the titles, each with the sort that its button chooses, if any. For the others of `sorts` there is the list above.
+const columns = [['VM', 'name'], ['Path', 'path'], ['Load', 'load'], ['Last hour'], ['Why'], ['Sends']];
+const falling = ['load', 'score']; // the largest first
+
 const loadOf = (v) => (v.load_known ? v.packets_per_second : -1);
 
 // parts of a row that are brought up to date, by class.
@@ -75,7 +79,7 @@ const option = ([value, [words]]) => h('option', { value }, words);
 function kept() {
   const query = new URLSearchParams(location.search);
   const pick = (key, table, other) => (Object.hasOwn(table, query.get(key)) ? query.get(key) : other);
-  return { search: query.get('q') ?? '', filter: pick('show', filters, 'all'), sort: pick('sort', sorts, 'load') };
+  return { search: query.get('q') ?? '', filter: pick('show', filters, 'all'), sort: pick('sort', sorts, 'load'), reverse: query.has('reverse') };
 }
 
 function keep(state) {
@@ -83,6 +87,7 @@ function keep(state) {
   if (state.search) query.set('q', state.search);
   if (state.filter !== 'all') query.set('show', state.filter);
   if (state.sort !== 'load') query.set('sort', state.sort);
+  if (state.reverse) query.set('reverse', '1');
   const words = query.toString();
   history.replaceState(null, '', location.pathname + (words ? `?${words}` : '') + location.hash);
 }
@@ -94,7 +99,7 @@ export function vms() {
   let ordered = 0;
   const body = h('tbody');
   const table = h('table', { class: 'list vm-list' }, h('caption', { class: 'sr' }, 'Virtual machines'),
-    head(['VM', 'Path', 'Load', 'Last hour', 'Why', 'Sends']), body);
+    head(columns.map(([title, key]) => (key ? h('button', { type: 'button', class: 'sort', onclick: () => turn(key) }, title) : title))), body);
   const note = h('p', { class: 'none', role: 'status', hidden: true });
   const legend = slaLegend();
   const none = h('p', { class: 'none', hidden: true });
@@ -107,7 +112,8 @@ export function vms() {
   const sort = (now) => {
     if (order?.size && !now && (performance.now() - ordered < settled || busy(body))) return;
     ordered = performance.now();
-    order = new Map(seen.vms.toSorted(sorts[state.sort][1]).map((v, i) => [v.uuid, i]));
+    const compare = sorts[state.sort][1];
+    order = new Map(seen.vms.toSorted((a, b) => (state.reverse ? compare(b, a) : compare(a, b))).map((v, i) => [v.uuid, i]));
   };
   const draw = (now) => {
     sort(now);
@@ -119,13 +125,33 @@ export function vms() {
     text(none, seen.vms.length ? 'No VM is like that.' : 'There are no VMs on this host.');
     keyed(body, pager.cut(rows), (v) => v.uuid, create, (tr, v) => update(tr, v, seen));
   };
-  const choose = (key) => (e) => { state[key] = e.target.value; pager.at = 0; keep(state); draw(true); };
+  const tell = () => columns.forEach(([, key], i) => {
+    const th = table.tHead.rows[0].cells[i];
+    if (key === state.sort) th.setAttribute('aria-sort', falling.includes(key) === state.reverse ? 'ascending' : 'descending');
+    else th.removeAttribute('aria-sort');
+  });
+  const stacked = matchMedia('(max-width: 720px)'); // titles are out of sight there, as parts.css has it, so the tab key passes them by
+  const reach = () => { for (const button of table.tHead.querySelectorAll('button')) button.tabIndex = stacked.matches ? -1 : 0; };
+  stacked.addEventListener('change', reach);
+  const again = () => { pager.at = 0; keep(state); tell(); draw(true); };
+  const choose = (key) => (e) => {
+    state[key] = e.target.value;
+    if (key === 'sort') state.reverse = false;
+    again();
+  };
+  const turn = (key) => { // a column sorts by itself, and the other way round when it is pressed again
+    state.reverse = key === state.sort && !state.reverse;
+    by.value = state.sort = key;
+    again();
+  };
   const pager = new Pager(rowsAtOnce, 'VMs', () => { draw(true); part.scrollIntoView({ block: 'start' }); });
   const search = h('input', { type: 'search', value: state.search, placeholder: 'Name, VF, MAC, class, reason …', 'aria-label': 'Search VMs', oninput: choose('search') });
   const show = h('select', { onchange: choose('filter') }, Object.entries(filters).map(option));
   const by = h('select', { onchange: choose('sort') }, Object.entries(sorts).map(option));
   show.value = state.filter;
   by.value = state.sort;
+  tell();
+  reach();
   const tools = h('div', { class: 'tools' }, search, choice('Show', show), choice('Sorted by', by));
   const part = section('vms', 'Virtual machines', null, tools, note, none, table, legend, pager.element, glossary());
   part.dataset.short = 'VMs';

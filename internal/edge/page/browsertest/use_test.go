@@ -3,6 +3,8 @@ package browsertest
 import (
 	"context"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -186,4 +188,43 @@ func TestOddLink(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url+"/?show=constructor&sort=toString", looks[0])
 	p.rows()
+}
+
+// A click on the title of a column sorts by it, another the other way round; it is told to people who cannot see, and kept in the address.
+func TestSortByColumn(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	b := browser(t)
+	p := open(t, b, h.url, looks[0])
+	p.rows()
+	const sorted = `[...document.querySelectorAll('.vm-list thead th[aria-sort]')].map((e) => e.textContent + ' ' + e.ariaSort).join()`
+	const names = `[...document.querySelectorAll('.vm-list tbody th a')].map((e) => e.textContent)`
+	p.until(sorted + ` === 'Load descending'`)
+	by := func(title, order string) []string {
+		eval[bool](p, `([...document.querySelectorAll('.vm-list thead button')].find((e) => e.textContent === '`+title+`').click(), true)`)
+		p.until(sorted + ` === '` + title + ` ` + order + `'`)
+		return eval[[]string](p, names)
+	}
+	up := by("VM", "ascending")
+	p.sound()
+	p.shoot("sorted")
+	down := by("VM", "descending")
+	if slices.Reverse(down); len(up) < 10 || !slices.Equal(up, down) {
+		t.Errorf("ascending %q, descending reversed %q", up, down)
+	}
+	if query := eval[string](p, `location.search`); query != "?sort=name&reverse=1" {
+		t.Errorf("the address keeps %q", query)
+	}
+	p.do(chromedp.Reload())
+	p.rows()
+	slices.Reverse(down)
+	p.until(sorted + ` === 'VM descending' && ` + names + `[0] === ` + strconv.Quote(down[0]))
+	by("Path", "ascending")
+	p.close()
+
+	p = open(t, b, h.url, looks[2]) // where rows are stacked, titles are out of sight
+	p.rows()
+	if !eval[bool](p, `[...document.querySelectorAll('.vm-list thead button')].every((e) => e.tabIndex === -1)`) {
+		t.Error("the tab key leads to titles that cannot be seen")
+	}
+	p.sound()
 }
