@@ -61,6 +61,7 @@ func (s Set) Connection(ctx context.Context, name string) (c model.TapConnection
 		switch {
 		case failed == nil:
 			return found, nil
+		case errors.Is(failed, ErrAbsent) && err != nil: // nobody asked for it
 		case err == nil:
 			err = failed
 		default:

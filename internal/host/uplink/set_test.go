@@ -20,6 +20,7 @@ type part struct {
 	kind    string
 	changed chan struct{}
 	fails   error
+	absent  bool
 }
 
 func (p *part) Kind() string { return p.kind }
@@ -37,7 +38,11 @@ func (p *part) Tap(_ *uplink.Links, tap *netdev.Link) (uplink.Port, bool) {
 
 func (p *part) Connection(_ context.Context, name string) (c model.TapConnection, err error) {
 	if !strings.HasPrefix(name, p.kind) {
-		return c, fmt.Errorf("%w: no %s switch", model.ErrPermanent, p.kind)
+		err := fmt.Errorf("%w: no %s switch", model.ErrPermanent, p.kind)
+		if p.absent {
+			err = fmt.Errorf("%w: %w", err, uplink.ErrAbsent)
+		}
+		return c, err
 	}
 	return model.TapConnection{Switch: p.kind}, nil
 }
@@ -115,6 +120,18 @@ func TestSetReadsAll(t *testing.T) {
 	b.fails = errors.New("b fails")
 	if err := set.CheckDualPaths(); !errors.Is(err, b.fails) {
 		t.Errorf("check of dual paths: %v", err)
+	}
+}
+
+// TestSetConnectionWithoutASwitch: a kind of switch that the host does not have is not named beside what the other kinds lack.
+func TestSetConnectionWithoutASwitch(t *testing.T) {
+	a, b, _ := parts()
+	b.absent = true
+	if _, err := (uplink.Set{a, b}).Connection(t.Context(), "c0"); err == nil || strings.Contains(err.Error(), "no b switch") {
+		t.Errorf("%v", err)
+	}
+	if _, err := (uplink.Set{b}).Connection(t.Context(), "c0"); !errors.Is(err, uplink.ErrAbsent) {
+		t.Errorf("alone: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ package uplink
 
 import (
 	"context"
+	"errors"
 
 	"sluice/internal/host/netdev"
 	"sluice/internal/model"
@@ -18,6 +19,9 @@ type Uplink interface {
 	Reader
 	Writer
 }
+
+// ErrAbsent means that the host has no switch of this kind at all.
+var ErrAbsent = errors.New("there is none on this host")
 
 // Reader reads the current state.
 type Reader interface {

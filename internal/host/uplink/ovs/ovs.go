@@ -136,6 +136,9 @@ func (s *Switch) Tap(_ *uplink.Links, tap *netdev.Link) (uplink.Port, bool) {
 // Connection implements uplink.Reader.
 func (s *Switch) Connection(_ context.Context, name string) (model.TapConnection, error) {
 	t, err := s.db.state()
+	if err != nil && len(t.bridges) == 0 {
+		return model.TapConnection{}, fmt.Errorf("%w: Open vSwitch: %w: %w", model.ErrPermanent, uplink.ErrAbsent, err)
+	}
 	if t.bridges[name] == nil {
 		why := "create it (ovs-vsctl add-br " + model.Shorten(name) + "), or name another"
 		if err != nil {
