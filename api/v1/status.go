@@ -38,7 +38,7 @@ type PFStatus struct {
 	Driver       string   `json:"driver"`
 	Network      string   `json:"network"`                // the bridge it is a port of, or its label in sluice.yaml
 	Representors bool     `json:"representors,omitempty"` // each of its VFs has a port of its own in the switch, as in mode switchdev
-	Uplink       string   `json:"uplink,omitempty"`       // how frames are steered to its VFs: "linux-bridge"; absent: they are not (GET /v1/doctor)
+	Uplink       string   `json:"uplink,omitempty"`       // how frames are steered to its VFs; absent: they are not (GET /v1/doctor)
 	LinkUp       bool     `json:"link_up"`
 	Carries      Capacity `json:"carries"` // what its link is said to carry; GET /v1/bandwidth has what is inferred, too
 	Managed      bool     `json:"managed"` // sluice.yaml lists it

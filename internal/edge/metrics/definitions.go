@@ -97,16 +97,18 @@ var (
 
 	linkSpeed    = gauge("link_speed_bytes_per_second", "Speed of the PF's link.", "pf")
 	linkCapacity = gauge("link_capacity_bytes_per_second", "Observed capacity of the PF's link, which is what is shared out.", "pf")
-	linkSent     = gauge("link_transmit_bytes_per_second", "What all NICs behind the PF sent in the last period, on the wire: at most the link's speed, and 0 while the link is down.", "pf")
+	linkSent     = gauge("link_transmit_bytes_per_second", "What all NICs behind the PF sent in the last period, on the wire: at most the "+
+		"link's speed, and 0 while the link is down.", "pf")
 	linkPromised = gauge("link_guaranteed_bytes_per_second", "Sum of the rates that are promised on the PF's link.", "pf")
 	linkOver     = gauge("link_overcommitted", "1 while more is promised on the PF's link than it carries.", "pf")
 
 	nicGuarantee        = gauge("nic_guarantee_bytes_per_second", "What the NIC is promised to be able to send, by its SLA.", nicLabels...)
-	nicGuaranteePackets = gauge("nic_guarantee_packets_per_second", "Packets that the NIC's VM is promised to be able to send, by its SLA.", nicLabels...)
-	nicLimit            = gauge("nic_limit_bytes_per_second", "The most that the NIC may send, by its SLA.", nicLabels...)
-	nicAllowed          = gauge("nic_allowed_bytes_per_second", "What the NIC may send at present; absent: it is not limited.", nicLabels...)
-	nicSent             = gauge("nic_sent_bytes_per_second", "What the NIC sent in the last period on all paths, on the wire.", nicLabels...)
-	nicShort            = gauge("nic_short_bytes_per_second",
+	nicGuaranteePackets = gauge("nic_guarantee_packets_per_second", "Packets that the NIC's VM is promised to be able to send, by its SLA.",
+		nicLabels...)
+	nicLimit   = gauge("nic_limit_bytes_per_second", "The most that the NIC may send, by its SLA.", nicLabels...)
+	nicAllowed = gauge("nic_allowed_bytes_per_second", "What the NIC may send at present; absent: it is not limited.", nicLabels...)
+	nicSent    = gauge("nic_sent_bytes_per_second", "What the NIC sent in the last period on all paths, on the wire.", nicLabels...)
+	nicShort   = gauge("nic_short_bytes_per_second",
 		"How far the NIC is below what it is promised while it has demand; only for NICs with a guarantee.", nicLabels...)
 	nicTakes = gauge("nic_takes_bytes_per_second",
 		"What the NIC sends beyond what it is promised while others lack part of that on its link; only for those who take most.", nicLabels...)
