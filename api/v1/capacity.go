@@ -9,6 +9,18 @@ type HostCapacity struct {
 	Drained  bool         `json:"drained"`           // its VMs are to keep to virtio: somebody empties the host
 	PFs      []PFCapacity `json:"pfs"`               // those that a network of VMs is behind
 	Packets  RateCapacity `json:"packets_per_second"`
+	// Guarantees are what the figures under guaranteed are the sums of, in the order of VMs.
+	Guarantees []Guarantee `json:"guarantees"`
+}
+
+// Guarantee is what a NIC of a VM that is here is guaranteed.
+type Guarantee struct {
+	VM   string `json:"domain"`
+	ID   string `json:"uuid"`
+	NIC  string `json:"nic"`
+	MAC  string `json:"mac,omitempty"`         // absent: it has none
+	PF   string `json:"pci_address,omitempty"` // of the PF whose link it shares; absent: unknown
+	Rate Rate   `json:"guarantee"`             // packets/s are the whole VM's, and only the first of its NICs has them
 }
 
 // PFCapacity is what a PF's link can still guarantee.

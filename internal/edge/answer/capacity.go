@@ -14,7 +14,7 @@ func Capacity(v *model.View) api.HostCapacity {
 	x := NewIndex(v)
 	claims := bandwidth.ClaimsOf(bandwidth.AskedOf(x.Snapshot, &x.Rules))
 	out := api.HostCapacity{
-		Observed: x.Snapshot.Time, PFs: []api.PFCapacity{}, Packets: rateCapacity(x.Rules.HostPackets, claims.Packets),
+		Observed: x.Snapshot.Time, PFs: []api.PFCapacity{}, Guarantees: []api.Guarantee{}, Packets: rateCapacity(x.Rules.HostPackets, claims.Packets),
 		Drained: x.Rules.Drain || slices.ContainsFunc(x.Overrides, func(o model.Override) bool { return o.Kind == model.OverrideDrain }),
 	}
 	for i := range x.Snapshot.PFs {
@@ -31,6 +31,18 @@ func Capacity(v *model.View) api.HostCapacity {
 		}
 		l.Bits.Source = string(cmp.Or(pf.CarriesBy, model.CapacityDriver))
 		out.PFs = append(out.PFs, l)
+	}
+	for _, c := range claims.NICs {
+		g := api.Guarantee{VM: c.VMName, ID: string(c.ID.VM), NIC: c.ID.NIC, Rate: rateOf(c.Rate)}
+		if vm := x.Snapshot.FindVM(c.ID.VM); vm != nil {
+			if nic := vm.FindNIC(c.ID.NIC); nic != nil && !nic.MAC.IsZero() {
+				g.MAC = nic.MAC.String()
+			}
+		}
+		if pf := x.Snapshot.FindPF(c.PF); pf != nil {
+			g.PF = string(pf.Address)
+		}
+		out.Guarantees = append(out.Guarantees, g)
 	}
 	slices.SortFunc(out.PFs, func(a, b api.PFCapacity) int { return Natural(a.PF, b.PF) })
 	return out

@@ -17,7 +17,7 @@ func aHost(t *rapid.T) *model.View {
 	v := &model.View{Snapshot: snap, Rules: model.Rules{HostPackets: rapid.SampledFrom([]uint64{0, 1e5, 1e6}).Draw(t, "host's packets")}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "PFs") {
 		snap.PFs = append(snap.PFs, model.PF{
-			Name: fmt.Sprint("pf", i), Network: fmt.Sprint("br", i), Managed: true, LinkUp: true,
+			Name: fmt.Sprint("pf", i), Address: model.PCIAddress(fmt.Sprint("0000:0", i, ":00.0")), Network: fmt.Sprint("br", i), Managed: true, LinkUp: true,
 			Uplink: model.Uplink{Kind: "linux-bridge", Switch: fmt.Sprint("br", i)}, Speed: rapid.SampledFrom([]uint64{0, 1e9, 1e10}).Draw(t, "speed"),
 			Carries: rapid.SampledFrom([]uint64{0, 0, 9e8}).Draw(t, "carries"), VFs: []model.VF{{ID: model.VFID{PF: fmt.Sprint("pf", i)}}},
 		})
@@ -82,6 +82,19 @@ func TestCapacityIsWhatAdmissionAllows(t *testing.T) {
 		free := uint64(c.Packets.Free)
 		if why := worse("br0", model.Rate{Packets: free}); why != "" {
 			t.Fatalf("%d packets/s are free: %s", free, why)
+		}
+		guaranteed := map[string]float64{"": 0}
+		for _, g := range c.Guarantees {
+			guaranteed[g.PF] += g.Rate.Bits
+			guaranteed["packets"] += g.Rate.Packets
+		}
+		for _, pf := range c.PFs {
+			if guaranteed[pf.Address] != pf.Bits.Guaranteed {
+				t.Fatalf("guarantees on %s add up to %v, not to %v", pf.PF, guaranteed[pf.Address], pf.Bits.Guaranteed)
+			}
+		}
+		if guaranteed[""] != 0 || guaranteed["packets"] != c.Packets.Guaranteed {
+			t.Fatalf("guarantees of packets add up to %v, not to %v; on no PF there are %v bits/s", guaranteed["packets"], c.Packets.Guaranteed, guaranteed[""])
 		}
 		onVF := slices.ContainsFunc(v.Snapshot.VMs, func(vm model.VM) bool { return vm.NICs[0].VF != model.NoVF })
 		if v.Rules.HostPackets > 0 && !onVF && worse("br0", model.Rate{Packets: free + 1}) == "" {
