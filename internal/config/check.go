@@ -256,6 +256,14 @@ func (k checker) listen() {
 	if err != nil || perr != nil || n == 0 || !hostOK(host) {
 		k.report("api.listen", fmt.Sprintf("%q is not an address to listen on", model.Shorten(k.API.Listen)),
 			"write an IP address and port, such as 127.0.0.1:9178")
+		return
+	}
+	switch secure := k.API.TLSCert != "" && k.API.TLSKey != "" && k.API.Tokens != ""; {
+	case (k.API.TLSCert == "") != (k.API.TLSKey == ""):
+		k.report("api.listen", "has only one of api.tls_cert and api.tls_key", "set both, or none")
+	case !secure && !loopback(k.API.Listen):
+		k.report("api.listen", fmt.Sprintf("would let every host that reaches %s read VM names and loads", k.API.Listen),
+			"set api.tls_cert, api.tls_key and api.tokens, or write 127.0.0.1 and put a proxy in front that checks who asks")
 	}
 }
 

@@ -123,6 +123,9 @@ type API struct {
 	Operate string `yaml:"operate" reload:"no"`
 	Own     string `yaml:"own" reload:"no"`
 	Listen  string `yaml:"listen" reload:"no"`
+	TLSCert string `yaml:"tls_cert" reload:"no"`
+	TLSKey  string `yaml:"tls_key" reload:"no"`
+	Tokens  string `yaml:"tokens" reload:"no"`
 	Hosts   string `yaml:"hosts" reload:"no"`
 }
 

@@ -283,6 +283,15 @@ func TestComplaints(t *testing.T) {
 			`s:1:7: api.listen: "127.0.0.1" is not an address to listen on; write an IP address and port, such as 127.0.0.1:9178`,
 		},
 		{
+			"listen to everybody", "api: {listen: ':9178', tokens: /t}",
+			"s:1:7: api.listen: would let every host that reaches :9178 read VM names and loads; set api.tls_cert, api.tls_key and api.tokens, or " +
+				"write 127.0.0.1 and put a proxy in front that checks who asks",
+		},
+		{
+			"half of TLS", "api: {listen: '127.0.0.1:9178', tls_key: /k}",
+			"s:1:7: api.listen: has only one of api.tls_cert and api.tls_key; set both, or none",
+		},
+		{
 			"listen to a name", "api: {listen: 'example.org:80'}",
 			`s:1:7: api.listen: "example.org:80" is not an address to listen on; write an IP address and port, such as 127.0.0.1:9178`,
 		},

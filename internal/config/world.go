@@ -90,10 +90,6 @@ func (c *Config) Warnings() (list []string) {
 		warn(c.pos["worth.cpu"], "worth.cpu has no effect on %s, which does not rank by packets; choose adaptive or activity, or leave it out",
 			c.Policy)
 	}
-	if c.API.Listen != "" && !loopback(c.API.Listen) {
-		warn(c.pos["api.listen"], "api.listen lets every host that reaches %s read VM names and loads; write 127.0.0.1 unless that is intended",
-			c.API.Listen)
-	}
 	return list
 }
 

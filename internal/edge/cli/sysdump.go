@@ -28,6 +28,7 @@ import (
 // dumpAnswers are the daemon's answers in a dump, by path below /v1/.
 var dumpAnswers = []string{
 	"status", "vms", "vfs", "plan", "bandwidth", "sla", "capacity", "doctor", "fsck", "overrides", "vpf", "snapshot", "memory", "history",
+	"events?last=10000",
 }
 
 // dumpCommands are the commands whose output is in a dump, by the file's name.
@@ -74,7 +75,7 @@ func (a *app) sysdumpCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "sysdump [FILE]", Short: "write everything that a bug report needs to a file",
 		Long: `Writes a tar.gz with the daemon's answers (status, VMs, VFs, plan, bandwidth, SLAs, what it
-last observed and remembers, the last hour), the configuration in effect, the checklist of
+last observed and remembers, the last hour, what happened), the configuration in effect, the checklist of
 sluice doctor --offline, the daemon's log, and what kernel and NICs say. It changes nothing
 and sends nothing. What cannot be had, without a daemon or without root, is named and left
 out. Only the user who runs it can read the file.
@@ -124,7 +125,8 @@ func (a *app) collect(ctx context.Context, path string, anonymous bool) *dump {
 	d.add("version.txt", fmt.Sprintf("sluice %s (%s %s/%s)\n", a.deps.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH), nil)
 	for _, what := range dumpAnswers {
 		data, err := a.client().Raw(ctx, what)
-		d.add("daemon/"+what+".json", indented(data), err)
+		file, _, _ := strings.Cut(what, "?")
+		d.add("daemon/"+file+".json", indented(data), err)
 		if errors.Is(err, client.ErrUnreachable) {
 			break // it would be so for all
 		}

@@ -22,6 +22,7 @@ type handler struct {
 	memory   memoryCache
 	past     histories
 	refusals refusals
+	tokens   *tokens       // nil: nobody needs one
 	closing  chan struct{} // closed when the server shuts down, to end all waits
 }
 
@@ -108,6 +109,10 @@ func (h *handler) bounded(next http.Handler) http.Handler {
 				Text:   "this is not " + strconv.Quote(model.Shorten(r.Host)),
 				Remedy: "add the name to api.hosts of sluice.yaml, or use the address",
 			})
+			return
+		}
+		if peerOf(r.Context()).tcp && h.tokens != nil && !h.tokens.allow(r) {
+			unauthorized(w)
 			return
 		}
 		next.ServeHTTP(w, r)

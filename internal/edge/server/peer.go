@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os/user"
@@ -47,6 +48,9 @@ type (
 // withPeer is an http.Server's ConnContext. A peer whose credentials cannot be read has read access only.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	var p peer
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
 	if s, ok := c.(*slotConn); ok {
 		p = s.peer
 		ctx = context.WithValue(ctx, connKey{}, s)

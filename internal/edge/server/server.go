@@ -24,6 +24,8 @@ type Options struct {
 	Operate    string           // comma-separated users and @groups with that role
 	Own        string           // likewise; root always has it
 	Listen     string           // TCP address for read-only use; "": none
+	Cert, Key  string           // files of the certificate with which Listen uses TLS; "": it does not
+	Tokens     string           // file of the tokens that clients of Listen must show; "": they need none
 	Hosts      string           // comma-separated names by which Listen may be addressed, besides its address and localhost
 	Examine    answer.Examine   // finds problems in a Snapshot; nil: only those the Snapshot contains
 	Stale      time.Duration    // age above which the last observation of the host is unhealthy; 0: never
@@ -65,6 +67,10 @@ func New(o Options) (*Server, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := newHandler(o)
+	var err error
+	if h.tokens, err = openTokens(o.Tokens, o.Logger); err != nil {
+		return nil, err
+	}
 	s := &Server{opts: o, http: &http.Server{
 		Handler: h.routes(), ConnContext: withPeer,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
@@ -91,7 +97,15 @@ func (s *Server) open() error {
 		if err != nil {
 			return fmt.Errorf("api.listen: %w", err)
 		}
-		s.listeners = append(s.listeners, newFairListener(l, perAddress, perNetwork))
+		l = newFairListener(l, perAddress, perNetwork)
+		if s.opts.Cert != "" {
+			secured, err := encrypted(l, s.opts.Cert, s.opts.Key, s.opts.Logger)
+			if err != nil {
+				return errors.Join(err, l.Close())
+			}
+			l = secured
+		}
+		s.listeners = append(s.listeners, l)
 	}
 	return nil
 }
