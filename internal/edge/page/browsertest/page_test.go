@@ -50,6 +50,7 @@ func (p *tab) sound() {
 // axe runs the rules of axe-core, including contrast and the size of targets.
 func (p *tab) axe() {
 	p.t.Helper()
+	p.until(`document.querySelector('main h1') !== null`) // a page that was just reloaded has not built its content yet
 	eval[bool](p, axe+"\n;true")
 	found := eval[[]string](p, `axe.run(document, {resultTypes: ['violations'],
 		runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
