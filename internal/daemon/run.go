@@ -193,6 +193,9 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 		core.Remember(filters)
 	}
 	act := actuate.New(d.host.kernel, d.host.uplinks, d.host.virt, d.log)
+	if c.GuestAgent.Enabled {
+		act.Guests = guest.New(d.host.virt)
+	}
 	if err := d.virtual(c); err != nil {
 		return err
 	}

@@ -15,6 +15,9 @@ import (
 
 // Actuator executes Steps. It keeps no state between them and is safe for concurrent use.
 type Actuator struct {
+	// Guests, if set, are asked whether they have the bond that sluice.yaml says. Set it before use.
+	Guests Guests
+
 	kernel  Kernel
 	uplinks Uplinks
 	domains Domains

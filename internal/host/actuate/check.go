@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/uplink"
@@ -23,8 +24,29 @@ func (a *Actuator) checkVirtio(ctx context.Context, up uplink.Writer, s model.St
 		if err := a.unshared(ctx, s); err != nil { // the VM is about to get the VF
 			return err
 		}
+		if err := a.bonded(ctx, s); err != nil {
+			return err
+		}
 	}
 	return up.Check(ctx, &s.Path)
+}
+
+// agentWithin is how long a guest may take to say whether it has a bond.
+const agentWithin = time.Second
+
+// bonded fails if a VM whose guest should have a bond has none, as far as its agent tells: the guest would take a VF for a second NIC.
+func (a *Actuator) bonded(ctx context.Context, s model.Step) error {
+	if s.Device.Failover != model.FailoverBond || a.Guests == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, agentWithin)
+	defer cancel()
+	n, err := a.Guests.WithMAC(ctx, s.Subject.VM, s.Device.MAC)
+	if err != nil || n != 1 { // unknown, or a guest that changes the MAC of its NIC
+		return nil //nolint:nilerr // most guests need no agent
+	}
+	return fmt.Errorf("%w: sluice.yaml says failover: bond, but in the guest only one interface has MAC %s, so nothing is above it that could use "+
+		"a VF: make a bond in the guest (docs/guests.md), or leave failover out", model.ErrPermanent, s.Device.MAC)
 }
 
 // domain finds an active domain. If there is none, the error wraps model.ErrGone.

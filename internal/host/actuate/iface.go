@@ -3,6 +3,7 @@ package actuate
 import (
 	"context"
 
+	"sluice/internal/host/guest"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/uplink"
@@ -36,7 +37,13 @@ type Domains interface {
 	WaitGone(ctx context.Context, vm model.VMID, alias string) error
 }
 
+// Guests asks guests through their agents.
+type Guests interface {
+	WithMAC(ctx context.Context, vm model.VMID, mac model.MAC) (int, error)
+}
+
 var (
+	_ Guests  = (*guest.Client)(nil)
 	_ Kernel  = (*kernel.Host)(nil)
 	_ Uplinks = uplink.Set(nil)
 	_ Domains = (*libvirt.Conn)(nil)

@@ -142,3 +142,16 @@ func FuzzProcNetDev(f *testing.F) {
 		}
 	})
 }
+
+// TestWithMAC counts also the interfaces that the agent gives no statistics for, since those are the ones below a bond.
+func TestWithMAC(t *testing.T) {
+	c := New(script{"guest-network-get-interfaces": failover})
+	for mac, want := range map[model.MAC]int{{0x52, 0x54, 0, 0, 0, 1}: 3, {0x52, 0x54, 0, 0, 0, 2}: 0} {
+		if n, err := c.WithMAC(t.Context(), "vm", mac); err != nil || n != want {
+			t.Errorf("%s: %d, %v, want %d", mac, n, err, want)
+		}
+	}
+	if _, err := New(script{"guest-network-get-interfaces": "nonsense"}).WithMAC(t.Context(), "vm", model.MAC{}); !errors.Is(err, ErrAnswer) {
+		t.Errorf("an answer that is none: %v", err)
+	}
+}

@@ -66,6 +66,20 @@ func (c *Client) Interfaces(ctx context.Context, vm model.VMID) ([]Counters, err
 	return found.counters(), nil
 }
 
+// WithMAC returns how many of the guest's Ethernet interfaces have a MAC: two or more if a bond, a team or a failover is above its NIC.
+func (c *Client) WithMAC(ctx context.Context, vm model.VMID, mac model.MAC) (n int, err error) {
+	found, err := c.interfaces(ctx, vm)
+	if err != nil {
+		return 0, fmt.Errorf("read the guest interfaces of %s: %w", vm, err)
+	}
+	for _, f := range found {
+		if f.mac == mac {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // request is an agent command.
 type request struct {
 	Execute   string `json:"execute"`
