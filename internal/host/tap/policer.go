@@ -58,18 +58,30 @@ const (
 	regBits  = asm.R9
 )
 
+// license lets the program read the kernel's struct sk_buff, which the kernel allows under the GPL only. These programs may be used under
+// it too.
+const license = "GPL"
+
 func (p policer) load() (*ebpf.Program, error) {
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "sluice_police", Type: ebpf.SchedCLS, Instructions: p.program()})
+	insns, err := p.program()
+	if err != nil {
+		return nil, err
+	}
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "sluice_police", Type: ebpf.SchedCLS, Instructions: insns, License: license})
 	if err != nil {
 		return nil, fmt.Errorf("load eBPF program: %w", err)
 	}
 	return prog, nil
 }
 
-func (p policer) program() asm.Instructions {
-	sw := switching{p.dir, p.port}
+func (p policer) program() (asm.Instructions, error) {
+	sw := switching{dir: p.dir, port: p.port}
 	insns := asm.Instructions{asm.Mov.Reg(regFrame, asm.R1)}
 	if p.port != nil {
+		var err error
+		if sw.skb, err = kernelSkbuff(); err != nil {
+			return nil, err
+		}
 		insns = append(insns, sw.judge()...)
 	}
 	insns = append(insns,
@@ -107,7 +119,7 @@ func (p policer) program() asm.Instructions {
 	if p.port != nil {
 		insns = append(insns, sw.drops(insns)...)
 	}
-	return insns
+	return insns, nil
 }
 
 // forMeters emits code for each meter. The leased meters (Now) are skipped when the lease is over; until then each of them

@@ -179,7 +179,7 @@ func (s speaking) ipv4() asm.Instructions {
 		asm.LoadMem(regType, asm.RFP, stackText+9, asm.Byte),
 		asm.JEq.Imm(regType, unix.IPPROTO_UDP, datagram),
 		asm.JNE.Imm(regType, unix.IPPROTO_IGMP, s.passes()),
-		asm.LoadMem(asm.R1, asm.RFP, stackPartial, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, stackPending, asm.DWord),
 		asm.JNE.Imm(asm.R1, 0, labelSpoof),
 		asm.Mov.Reg(asm.R2, regOffset),
 	)
@@ -196,7 +196,7 @@ func (s speaking) ipv4() asm.Instructions {
 func (s speaking) udp(name string, usual int32, client uint16) asm.Instructions {
 	ports := name + " ports"
 	insns := asm.Instructions{
-		asm.LoadMem(asm.R1, asm.RFP, stackPartial, asm.DWord).WithSymbol(name),
+		asm.LoadMem(asm.R1, asm.RFP, stackPending, asm.DWord).WithSymbol(name),
 		asm.JEq.Imm(asm.R1, 0, ports),
 		asm.JNE.Imm(regOffset, usual, labelSpoof),
 	}

@@ -72,7 +72,7 @@ func (s speaking) toUpperLayer() asm.Instructions {
 		asm.HostTo(asm.BE, regEnd, asm.Half),
 		asm.JNE.Imm(regType, unix.IPPROTO_HOPOPTS, upper),
 		asm.JEq.Imm(regEnd, 0, labelSpoof), // a jumbogram, whose length is elsewhere
-		asm.LoadMem(asm.R1, asm.RFP, stackPartial, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, stackPending, asm.DWord),
 		asm.JNE.Imm(asm.R1, 0, labelSpoof),
 	}
 	insns = append(insns, loadBytes(14+40, stackNext, 2, labelSpoof)...)
@@ -84,7 +84,7 @@ func (s speaking) toUpperLayer() asm.Instructions {
 		asm.Add.Imm(regOffset, 8),
 		asm.Add.Imm(regEnd, 14+40).WithSymbol(upper),
 		asm.JNE.Imm(regType, unix.IPPROTO_FRAGMENT, unfragmented),
-		asm.LoadMem(asm.R1, asm.RFP, stackPartial, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, stackPending, asm.DWord),
 		asm.JNE.Imm(asm.R1, 0, labelSpoof),
 		asm.Mov.Reg(asm.R2, regOffset),
 	)
@@ -111,7 +111,7 @@ func (s speaking) toUpperLayer() asm.Instructions {
 func (s speaking) nd() asm.Instructions {
 	options, claim := s.label("options"), s.label("claim")
 	insns := asm.Instructions{
-		asm.LoadMem(asm.R1, asm.RFP, stackPartial, asm.DWord).WithSymbol(s.label("ICMPv6")),
+		asm.LoadMem(asm.R1, asm.RFP, stackPending, asm.DWord).WithSymbol(s.label("ICMPv6")),
 		asm.JNE.Imm(asm.R1, 0, labelSpoof),
 		asm.Mov.Reg(asm.R2, regOffset),
 	}

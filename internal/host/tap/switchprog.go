@@ -17,6 +17,7 @@ import (
 type switching struct {
 	dir  int
 	port *switchPort
+	skb  *skbuff
 }
 
 // More stack slots of the program; see policer.go for the others.
@@ -72,7 +73,7 @@ func (s switching) judge() asm.Instructions {
 	insns = append(insns, loadHeader()...)
 	insns = append(insns, readTag()...)
 	if s.dir == dirTx {
-		insns = append(insns, findPartial()...)
+		insns = append(insns, s.findPending()...)
 		insns = append(insns, s.bySource()...)
 	} else {
 		insns = append(insns, s.byDestination()...)
