@@ -45,8 +45,8 @@ func (a *Actuator) bonded(ctx context.Context, s model.Step) error {
 	if err != nil || n != 1 { // unknown, or a guest that changes the MAC of its NIC
 		return nil //nolint:nilerr // most guests need no agent
 	}
-	return fmt.Errorf("%w: sluice.yaml says failover: bond, but in the guest only one interface has MAC %s, so nothing is above it that could use "+
-		"a VF: make a bond in the guest (docs/guests.md), or leave failover out", model.ErrPermanent, s.Device.MAC)
+	return fmt.Errorf("%w: sluice.yaml says failover: bond, but in the guest only one interface has MAC %s, so nothing is above it that "+
+		"could use a VF: make a bond in the guest (docs/guests.md), or leave failover out", model.ErrPermanent, s.Device.MAC)
 }
 
 // domain finds an active domain. If there is none, the error wraps model.ErrGone.
