@@ -57,6 +57,7 @@ type Explanation struct {
 	Links      []Link      `json:"links,omitempty"`       // that its NICs share
 	Veto       string      `json:"veto,omitempty"`
 	Worth      string      `json:"worth,omitempty"`   // the value of one of its packets and where it comes from, if not one
+	Figures    []Figure    `json:"figures,omitempty"` // of the policy, behind the sentence
 	Learned    string      `json:"learned,omitempty"` // what the policy learned about its bursts; with several eligible NICs, see Path.Learned
 	Override   *Override   `json:"override,omitempty"`
 	UnderWay   *MoveReport `json:"under_way,omitempty"`
@@ -109,6 +110,9 @@ type Reason struct {
 	Score   float64   `json:"score,omitempty"`        // packets/s unless the policy says otherwise
 	Price   float64   `json:"price,omitempty"`        // the score at which a VF changes hands
 	Regret  float64   `json:"regret,omitempty"`       // packets lost so far by not moving
+	Gain    float64   `json:"swap_gain,omitempty"`    // packets that a swap with Other would gain, if it does not pay yet
+	Cost    float64   `json:"swap_cost,omitempty"`    // packets that must be gained for it
+	Style   string    `json:"style,omitempty"`        // how patient the policy is with its load now
 	Rank    int       `json:"rank,omitempty"`         // 1 is first; 0: not ranked
 	Slots   int       `json:"slots,omitempty"`        // number of VFs that the ranking shared out
 	Worth   float64   `json:"packet_worth,omitempty"` // value of one of its packets in the score; 0: one
@@ -118,6 +122,13 @@ type Reason struct {
 	Rate    uint64    `json:"max_tx_rate_bits,omitempty"` // bits/s limit that the policy sets on its VF; 0: none
 	Until   time.Time `json:"until,omitzero"`
 	Detail  string    `json:"detail,omitempty"`
+}
+
+// Figure is a figure of a policy behind a Reason.
+type Figure struct {
+	Name  string `json:"name"`
+	Value string `json:"value"` // with its unit
+	Means string `json:"means"`
 }
 
 // Bursts is what a policy learned about a load that alternates between high and low.

@@ -53,36 +53,59 @@ func TestEveryCodeHasItsWords(t *testing.T) {
 // Scores have a unit: packets/s, unless a policy counts time.
 func TestScoreHasItsUnit(t *testing.T) {
 	for code, want := range map[Code]string{
-		CodeRank:    "holds a VF: p ranks it 1 of the 2 that get one, score 1.5k packets/s, price 2k packets/s",
-		CodeWaiting: "holds a VF: number 1 in the queue for 2 VFs, score 1.5k s with a VF, price 2k s with a VF",
+		CodeRank:    "rank 1, VFs for 2; score 1.5k packets/s; price 2k packets/s",
+		CodeWaiting: "rank 1, VFs for 2; score 1.5k s with a VF; price 2k s with a VF",
 	} {
 		r := Reason{Code: code, Hold: true, Policy: "p", Rank: 1, Slots: 2, Score: 1500, Price: 2000}
-		if have := r.String(); have != want {
+		if have := r.FiguresText(); have != want {
 			t.Errorf("have %q, want %q", have, want)
 		}
 	}
 }
 
 func TestReasonIsOneSentence(t *testing.T) {
-	r := Reason{VM: "a", Code: CodeOutranked, Policy: "activity", Score: 40330, Rank: 64, Slots: 63, Other: "b", OtherNm: "db-1"}
-	if got := (Reason{Code: CodeOutranked, Policy: "fair", Rank: 2, Slots: 1}).String(); !strings.HasPrefix(got,
-		"stays on virtio: fair ranks it 2, and there is 1 VF to assign,") {
-		t.Errorf("one VF: %q", got)
+	kept := Reason{Code: CodeKept, Policy: "adaptive", Rank: 64, Regret: 5000, OtherNm: "web-10", Gain: 15000, Cost: 380000, Style: "quick"}
+	swap := "rank 64, VFs for 0; score 0 packets/s; regret 5k packets; swap 15k packets of 380k; style quick"
+	if have := kept.FiguresText(); have != swap {
+		t.Errorf("%q, want %q", have, swap)
 	}
-	want := "stays on virtio: activity ranks it 64, and there are 63 VFs to assign, score 40.3k packets/s, to beat db-1"
-	if got := r.String(); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	r = Reason{Code: CodeRepair, Detail: "VF pf0/1 is free but trusted"}
-	if got, want := r.String(), "repair: VF pf0/1 is free but trusted"; got != want {
-		t.Errorf("%q, want %q", got, want)
+	for want, r := range map[string]Reason{
+		"stays on virtio: others come first":                                                     {Code: CodeOutranked, Policy: "fair", Rank: 2, Slots: 1},
+		"stays on virtio: those with a VF gain more from it, the least of them db-1":             {Code: CodeOutranked, Rank: 64, Slots: 63, OtherNm: "db-1"},
+		"holds a VF: it gains more from a VF than db-1, the next in line":                        {Code: CodeRank, Hold: true, Rank: 1, OtherNm: "db-1"},
+		"stays on virtio: its turn comes later, it is number 5 in the queue for 1 VF":            {Code: CodeWaiting, Rank: 5, Slots: 1, OtherNm: "db-1"},
+		"stays on virtio: nobody gets a VF":                                                      {Code: CodeWaiting, Policy: "none"},
+		"stays on virtio: a move from web-10 would gain too little (15k packets; it costs 380k)": kept,
+		"repair: VF pf0/1 is free but trusted":                                                   {Code: CodeRepair, Detail: "VF pf0/1 is free but trusted"},
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
-func TestReasonNamesTheUnitOfRegret(t *testing.T) {
-	r := Reason{Code: CodeKept, Hold: true, Policy: "adaptive", Rank: 64, Score: 40500, Price: 40400, Regret: 105000, Detail: "steady style"}
-	if got, want := r.String(), "holds a VF: a swap does not pay off yet, score 40.5k packets/s, price 40.4k packets/s, regret 105k "+
-		"packets (steady style)"; got != want {
-		t.Errorf("%q, want %q", got, want)
+// What people read first has none of the terms of a policy, says different things of those that hold a VF and of those that wait, and
+// stays true where `sluice top` cuts it off: it is not left with the beginning of a sentence.
+func TestReasonsAreInPlainWords(t *testing.T) {
+	for _, code := range Codes() {
+		var both []string
+		for _, hold := range []bool{true, false} {
+			for _, other := range []string{"", "web-10"} {
+				r := Reason{
+					Code: code, Hold: hold, Policy: "adaptive", Score: 1500, Price: 2000, Regret: 3000, Rank: 7, Slots: 5, OtherNm: other,
+					Gain: 1, Cost: 2, Style: "quick", Rate: 1e9, Worth: 3,
+				}
+				text := strings.ToLower(r.String() + " " + r.Short())
+				for _, term := range []string{"score", "price", "regret", "rank", "style", "adaptive", "worth", "tier", "slot"} {
+					if strings.Contains(text, term) {
+						t.Errorf("%s: %q says %q", code, text, term)
+					}
+				}
+				both = append(both, r.String())
+			}
+		}
+		if both[1] == both[3] && code != CodeRepair {
+			t.Errorf("%s says %q of holders and of others", code, both[1])
+		}
 	}
 }

@@ -33,8 +33,9 @@ const (
 	CodeRepair     Code = "repair"
 )
 
-// words is the text for a Code. In sentence and short, {policy}, {rank}, {slots}, {vfs} (slots with their noun) and {are} are
-// replaced by the Reason's values.
+// words is the text for a Code, for people who know nothing of policies. In sentence and short, {rank}, {vfs} (as many as were given
+// out), {other} and {gain} (of a swap, with its cost) are replaced by the Reason's values. A sentence stays true if it is cut off at a
+// comma or a bracket, as `sluice top` does.
 type words struct {
 	means    string // in the help of `sluice vms`
 	sentence string // after "holds a VF: " or "stays on virtio: "
@@ -45,7 +46,8 @@ type words struct {
 type reason struct {
 	code Code
 	words
-	not *words // if the text differs for VMs without a VF
+	not   *words // if the text differs for VMs without a VF
+	alone string // the sentence if no other VM is named; unset: the same
 }
 
 func (c Code) find() *reason { return first(reasons, func(e *reason) bool { return e.code == c }) }
@@ -53,30 +55,34 @@ func (c Code) find() *reason { return first(reasons, func(e *reason) bool { retu
 // reasons is the only table of Reasons: log, API, explain, page, top and the help take their text from it.
 var reasons = []reason{
 	{code: CodeRank, words: words{
-		"its score is among the highest, so it should have a VF",
-		"{policy} ranks it {rank} of the {slots} that get one", "rank {rank}, VFs for {slots}",
-	}},
+		"it gains more from a VF than those without one",
+		"it gains more from a VF than {other}, the next in line", "gains more than others",
+	}, alone: "it is one of the VMs that gain most from a VF"},
 	{code: CodeOutranked, words: words{
 		"others gain more from a VF",
-		"{policy} ranks it {rank}, and there {are} {vfs} to assign", "rank {rank}, VFs for {slots}",
-	}},
+		"those with a VF gain more from it, the least of them {other}", "others gain more",
+	}, alone: "others come first"},
 	{code: CodeTurn, words: words{"fair: it is its turn", "it is its turn", "its turn"}},
 	{code: CodeWaiting, words: words{
 		"fair: its turn comes later",
-		"number {rank} in the queue for {vfs}", "number {rank} in the queue",
-	}},
+		"its turn comes later, it is number {rank} in the queue for {vfs}", "its turn comes later",
+	}, alone: "nobody gets a VF"},
 	{code: CodeEnough, words: words{
 		"there are enough VFs for all VMs on its network",
 		"there are VFs for every VM on its network", "VFs for all on its network",
 	}},
 	{code: CodeKept, words: words{
-		"a swap with another VM does not pay off yet",
-		"a swap does not pay off yet", "a swap does not pay off yet",
-	}},
+		"a move would gain too little yet",
+		"a move to {other} would gain too little{gain}", "a move gains too little",
+	}, not: &words{
+		sentence: "a move from {other} would gain too little{gain}", short: "a move gains too little",
+	}, alone: "a move would gain too little"},
 	{code: CodeBudget, words: words{
 		"the moves allowed for now are used up",
-		"the budget of moves is used up", "budget of moves used up",
-	}},
+		"the moves allowed for now are used up, or {other} would get it", "moves for now are used up",
+	}, not: &words{
+		sentence: "the moves allowed for now are used up, or it would get the VF of {other}", short: "moves for now are used up",
+	}, alone: "the moves allowed for now are used up"},
 	{code: CodePinned, words: words{"sluice.yaml or `sluice pin` always gives it a VF", "pinned", "pinned"}},
 	{code: CodeForbidden, words: words{"sluice.yaml forbids it a VF", "forbidden", "forbidden"}},
 	{code: CodeReleased, words: words{"`sluice release` took its VF away", "released by hand", "released by hand"}},
@@ -129,14 +135,18 @@ func (c Code) Means() string {
 
 // words returns the text for the Reason's code; for an unknown code, the code itself.
 func (r *Reason) words() words {
-	switch e := r.Code.find(); {
-	case e == nil:
+	e := r.Code.find()
+	if e == nil {
 		return words{sentence: string(r.Code), short: string(r.Code)}
-	case e.not != nil && !r.Hold:
-		return *e.not
-	default:
-		return e.words
 	}
+	w := e.words
+	if e.not != nil && !r.Hold {
+		w = *e.not
+	}
+	if e.alone != "" && r.other() == "" {
+		w.sentence = e.alone
+	}
+	return w
 }
 
 // fill replaces the placeholders by the Reason's values.
@@ -144,10 +154,9 @@ func (r *Reason) fill(text string) string {
 	if !strings.Contains(text, "{") {
 		return text
 	}
-	are := "are"
-	if r.Slots == 1 {
-		are = "is"
+	gain := ""
+	if r.Cost > 0 {
+		gain = fmt.Sprintf(" (%s packets; it costs %s)", SI(r.Gain), SI(r.Cost))
 	}
-	return strings.NewReplacer("{policy}", r.Policy, "{rank}", strconv.Itoa(r.Rank), "{slots}", fmt.Sprint(r.Slots),
-		"{vfs}", Plural(r.Slots, "VF"), "{are}", are).Replace(text)
+	return strings.NewReplacer("{rank}", strconv.Itoa(r.Rank), "{vfs}", Plural(r.Slots, "VF"), "{other}", r.other(), "{gain}", gain).Replace(text)
 }

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -172,6 +171,25 @@ func (p *adaptive) Select(now time.Time, cands []Candidate, slots int, out []mod
 	p.write(slots, broke, out)
 }
 
+// weigh tells a Reason what a swap of a VM that is kept where it is would gain and cost: with the best outsider, or with the holder that
+// gains least.
+func (p *adaptive) weigh(m, best, worst *vmMem, risk float64, why *model.Reason) {
+	in, out := m, worst
+	if m.Bids[real].Held {
+		in, out = best, m
+	}
+	if in == nil || out == nil {
+		return
+	}
+	why.Other, why.OtherNm = in.c.VM, in.c.Name
+	if in == m {
+		why.Other, why.OtherNm = out.c.VM, out.c.Name
+	}
+	if gain, cost := p.swapOf(in, out, real, risk); gain < cost && math.Abs(gain) < priorityGap/2 {
+		why.Gain, why.Cost = max(0, gain), cost
+	}
+}
+
 // sample takes in the current loads.
 func (p *adaptive) sample(now time.Time, dt float64) {
 	p.scratch = p.scratch[:0]
@@ -229,8 +247,10 @@ func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 	}
 	p.order.sort(p.cands)
 	p.order.verdicts(p.cands, slots, "adaptive", model.CodeRank, model.CodeOutranked, out)
+	in, worst := p.pair(real, nil)
 	for i, m := range p.vms {
 		b, why := &m.Bids[real], &out[i]
+		why.Style = styleNames[p.Leader]
 		why.Hold, why.Regret, why.Bursts, why.Score = b.Held, b.Regret, m.Runs.learned(), b.Score
 		s := p.Styles[p.Leader]
 		price := s.Price
@@ -239,7 +259,7 @@ func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 		}
 		wants := b.Score+m.Lift > price
 		if p.Leader == learned && m.Runs.known() { // it decides by the expected load, of which the current rate is the known part
-			why.Score, why.Regret, why.Detail = m.Rate, 0, m.expects()
+			why.Score, why.Regret, why.Style = m.Rate, 0, m.expects()
 			wants = b.Benefit >= m.cost || b.Held && b.Benefit > 0
 		}
 		if net := price - m.Lift; math.Abs(net) < priorityGap/2 {
@@ -250,9 +270,10 @@ func (p *adaptive) write(slots int, broke bool, out []model.Reason) {
 			why.Code, why.Detail = model.CodeBlind, "it keeps its place until its load is known again"
 		case wants == b.Held || len(p.vms) <= slots:
 		case broke:
-			why.Code, why.Detail = model.CodeBudget, cmp.Or(why.Detail, styleNames[p.Leader]+" style")
+			why.Code = model.CodeBudget
 		default:
-			why.Code, why.Detail = model.CodeKept, cmp.Or(why.Detail, styleNames[p.Leader]+" style")
+			why.Code = model.CodeKept
+			p.weigh(m, in, worst, s.Risk, why)
 		}
 	}
 }

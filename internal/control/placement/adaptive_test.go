@@ -53,8 +53,9 @@ func TestAdaptiveSaysWhatItWaitsFor(t *testing.T) {
 	b.run(3, 1, pps(9000, 1000, 15000))
 	b.want("VM1")
 	r := b.out[2]
-	if r.Code != model.CodeKept || r.Regret <= 0 || r.Price <= 9000 || r.Score <= r.Price || r.Other != "VM1" || r.Detail == "" {
-		t.Errorf("reason %+v, want kept, with score, price, regret and the holder to beat", r)
+	if r.Code != model.CodeKept || r.Regret <= 0 || r.Price <= 9000 || r.Score <= r.Price || r.Other != "VM1" || r.Style == "" ||
+		r.Gain <= 0 || r.Gain >= r.Cost {
+		t.Errorf("reason %+v, want kept, with score, price, regret, the holder to beat, and a swap that gains less than it costs", r)
 	}
 	b.run(60, 1, pps(9000, 1000, 15000))
 	b.want("VM3")

@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 		{
 			name: "busiest first", world: func(s *scene) { s.pf("pf0", "br0", 1, 0).vm("br0", 5); s.vm("br0", 9) },
 			want: "vm1:pf0/0", why: map[int]model.Code{0: model.CodeOutranked, 1: model.CodeRank},
-			text: map[int]string{0: "to beat vm1", 1: "runner-up vm0"},
+			text: map[int]string{0: "the least of them vm1", 1: "than vm0, the next in line"},
 		},
 		{
 			name: "holders keep theirs at a tie",

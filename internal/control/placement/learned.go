@@ -91,12 +91,6 @@ func (p *adaptive) cost(in, out *vmMem) float64 {
 	return (swapTime(in.c, out.c)+p.lost)*max(in.Rate, in.Runs.High) + p.risk*p.Typical
 }
 
-// gainful reports whether a swap pays by the value of a VF to the two VMs.
-func (p *adaptive) gainful(in, out *vmMem, k int) bool {
-	gain := in.Bids[k].Benefit + in.Lift - out.Bids[k].Benefit - out.Lift
-	return gain >= p.cost(in, out)/(1-min(0.9, in.c.Cost.Fail))
-}
-
 // lead selects the style with the best account: the learned one, as long as its account is not behind and it knows enough
 // bursts.
 func (p *adaptive) lead() {
@@ -124,13 +118,13 @@ func (m *vmMem) expects() string {
 	b := &m.Bids[real]
 	switch {
 	case m.Runs.Is == highState && b.Benefit > 0:
-		return "learned style, in a burst"
+		return "learned: in a burst"
 	case m.Runs.Is == highState:
-		return "learned style, its burst is nearly over or not worth a VF"
+		return "learned: its burst is nearly over or not worth a VF"
 	case b.Benefit >= m.cost:
-		return "learned style, a burst is near"
+		return "learned: a burst is near"
 	case b.Benefit > 0:
-		return "learned style, between bursts that are not far apart"
+		return "learned: between bursts that are not far apart"
 	}
-	return "learned style, between bursts"
+	return "learned: between bursts"
 }

@@ -271,7 +271,7 @@ func TestOneCycleBesideASteadyVM(t *testing.T) {
 	if most := 2 * 3600 / 158 * 2 * 2; wrong > most { // 2 s at each change, of both VMs
 		t.Errorf("in an hour the VF was where it should not be for %d s of either VM, want %d at most", wrong/2, most/2)
 	}
-	if got := b.out[1].Detail; got != "learned style, between bursts" {
+	if got := b.out[1].Style; got != "learned: between bursts" {
 		t.Errorf("it says %q", got)
 	}
 }

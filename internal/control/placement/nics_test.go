@@ -64,9 +64,9 @@ func TestNICsOfAVM(t *testing.T) {
 		{
 			name: "two NICs of a VM compete on one network", want: "vm0/net1:pf0/0",
 			world: func(s *scene) { nic(s.pf("pf0", "br0", 1, 0).vm("br0", 5), "br0", 7); s.vm("br0", 6) },
-			why:   "holds a VF behind ua-net1: activity ranks it 1 of the 1",
+			why:   "holds a VF behind ua-net1: it gains more from a VF than vm1, the next in line",
 			nics: map[string]string{
-				"ua-net0": "stays on virtio with ua-net0: activity ranks it 3, and there is 1 VF to assign",
+				"ua-net0": "stays on virtio with ua-net0: those with a VF gain more",
 				"ua-net1": "holds a VF",
 			},
 		},

@@ -26,7 +26,7 @@ func (r *random) Select(_ time.Time, cands []Candidate, slots int, out []model.R
 		r.order = append(r.order, ranked{i: i, key: lot(r.seed, cands[i].VM), holds: cands[i].Holds})
 	}
 	r.order.sort(cands)
-	r.order.verdicts(cands, slots, "random", model.CodeRank, model.CodeOutranked, out)
+	r.order.verdicts(cands, slots, "random", model.CodeTurn, model.CodeWaiting, out)
 }
 
 // lot is a pseudorandom number in [0, 1) that depends only on its arguments.

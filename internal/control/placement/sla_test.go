@@ -33,7 +33,7 @@ func TestSLAs(t *testing.T) {
 			name: "what is guaranteed does not fit together: the largest", rules: kept(sla("vm1", pps(200e3)), sla("vm2", pps(301e3))),
 			want: "vm2/net0:pf0/0",
 			why: map[int]string{
-				1: "stays on virtio: activity ranks it",
+				1: "stays on virtio: others come first",
 				2: "together with smaller guarantees, its 301k packets/s are more than the 500k",
 			},
 		},

@@ -124,22 +124,33 @@ func (m *vmMem) above(o *vmMem, k int) bool {
 // byBenefit reports whether bids are ordered by the value of a VF.
 func (p *adaptive) byBenefit(k int) bool { return k == learned || k == real && p.Leader == learned }
 
-// pays reports whether a swap pays: the outsider exceeds the holder by more than the margin, and their joint regret covers the
-// cost of the move here. That cost is the benefit lost while nobody uses the VF, the packets lost and the risk, scaled up by
-// the share of this VM's moves that fail.
+// pays reports whether a swap pays: the outsider exceeds the holder by more than the margin, and what it gains covers its cost.
 func (p *adaptive) pays(in, out *vmMem, k int, risk float64) bool {
 	if in == nil || out == nil {
 		return false
 	}
-	if p.byBenefit(k) && (in.Runs.known() || out.Runs.known()) {
-		return p.gainful(in, out, k)
-	}
-	a, b := &in.Bids[k], &out.Bids[k]
-	if !(a.Score+in.Lift > b.Score+out.Lift+p.margin*b.Score) {
+	if a, b := &in.Bids[k], &out.Bids[k]; !p.byExpectation(in, out, k) && !(a.Score+in.Lift > b.Score+out.Lift+p.margin*b.Score) {
 		return false
 	}
-	cost := (swapTime(in.c, out.c)+p.lost)*a.Score + risk*p.Typical
-	return a.Regret+b.Regret >= cost/(1-min(0.9, in.c.Cost.Fail))
+	gain, cost := p.swapOf(in, out, k, risk)
+	return gain >= cost
+}
+
+// byExpectation reports whether a swap is judged by the value of a VF to the two VMs.
+func (p *adaptive) byExpectation(in, out *vmMem, k int) bool {
+	return p.byBenefit(k) && (in.Runs.known() || out.Runs.known())
+}
+
+// swapOf returns what a swap gains and what it costs, in packets. It gains the difference in the value of a VF, or the joint regret. It
+// costs the benefit lost while nobody uses the VF, the packets lost and the risk, scaled up by the share of this VM's moves that fail.
+func (p *adaptive) swapOf(in, out *vmMem, k int, risk float64) (gain, cost float64) {
+	a, b := &in.Bids[k], &out.Bids[k]
+	if p.byExpectation(in, out, k) {
+		gain, cost = a.Benefit+in.Lift-b.Benefit-out.Lift, p.cost(in, out)
+	} else {
+		gain, cost = a.Regret+b.Regret, (swapTime(in.c, out.c)+p.lost)*a.Score+risk*p.Typical
+	}
+	return gain, cost / (1 - min(0.9, in.c.Cost.Fail))
 }
 
 // swapTime is how long nobody uses the VF, in seconds.

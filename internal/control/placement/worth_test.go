@@ -39,7 +39,7 @@ func TestWorth(t *testing.T) {
 		{
 			name: "high sensitivity", rules: model.Rules{VMs: high}, world: busyOrDear, policy: []string{"adaptive", "activity", "rentbuy"},
 			want: "vm0",
-			says: "score 2.1k packets/s, a packet worth 3",
+			says: "score 2.1k packets/s; worth 3",
 		},
 		{
 			name: "low sensitivity of the other's class", policy: []string{"adaptive", "activity", "rentbuy"}, want: "vm0", world: busyOrDear,
@@ -53,12 +53,12 @@ func TestWorth(t *testing.T) {
 			policy: []string{"adaptive", "activity", "rentbuy"}, want: "vm1",
 		},
 		{
-			name: "sensitivity and weight multiply", policy: []string{"adaptive"}, want: "vm0", world: busyOrDear, says: "a packet worth 1.5",
+			name: "sensitivity and weight multiply", policy: []string{"adaptive"}, want: "vm0", world: busyOrDear, says: "worth 1.5",
 			rules: model.Rules{VMs: []model.VMRule{{Match: "vm0", Sensitivity: model.SensitivityHigh, Weight: 0.5}}},
 		},
 		{
 			name: "the host's CPU", rules: model.Rules{Worth: model.Worth{CPU: true, Cost: cost}}, world: busyOrDear,
-			policy: []string{"adaptive", "activity", "rentbuy"}, want: "vm0", says: "score 1.11k packets/s, a packet worth 1.59",
+			policy: []string{"adaptive", "activity", "rentbuy"}, want: "vm0", says: "score 1.11k packets/s; worth 1.59",
 		},
 		{
 			name: "the host's CPU, of which nothing is known", rules: model.Rules{Worth: model.Worth{CPU: true}}, world: busyOrDear,
@@ -100,7 +100,7 @@ func TestWorth(t *testing.T) {
 				if said(s, got) != c.want+":pf0/0" {
 					t.Errorf("%q, want %s: %v", said(s, got), c.want, got.Reasons)
 				}
-				if text := got.Reasons[0].String(); c.says != "" && !strings.Contains(text, c.says) {
+				if text := got.Reasons[0].FiguresText(); c.says != "" && !strings.Contains(text, c.says) {
 					t.Errorf("%q does not say %q", text, c.says)
 				} else if c.never != "" && strings.Contains(text, c.never) {
 					t.Errorf("%q speaks of %q", text, c.never)
@@ -163,7 +163,7 @@ func TestNothingSaidNothingChanges(t *testing.T) {
 		set.Worth.CPU = rapid.Bool().Draw(t, "CPU without a cost")
 		sameTargets(t, plain, set, func(r *model.Reason) {
 			if r.Worth != 0 {
-				t.Fatalf("%s: a packet worth %v", r.VM, r.Worth)
+				t.Fatalf("%s: worth %v", r.VM, r.Worth)
 			}
 		})
 	})

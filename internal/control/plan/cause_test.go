@@ -17,7 +17,7 @@ func TestCauses(t *testing.T) {
 		got    string // cause of b's plug
 	}{
 		"another VM gains more": {nil, gets, "gives way to b", "takes over from a"},
-		"nobody gets the VF":    {nil, nil, "adaptive ranks it 3, and there is 1 VF to assign, score 0 packets/s", ""},
+		"nobody gets the VF":    {nil, nil, "others come first", ""},
 		"the link is down": {
 			func(s *model.Snapshot, _ []model.Reason) { s.PFs[0].LinkUp = false }, nil, "link of pf0 down", "",
 		},

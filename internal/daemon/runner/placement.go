@@ -205,7 +205,7 @@ func (r *Placement) report(res result) {
 func (r *Placement) publish() {
 	for _, m := range r.Core.Ended() {
 		l := r.Log.With("vm", m.Move.VMName, "vf", m.Move.VF.String(), "move", string(m.Move.Kind), "cause", m.Move.Cause.String(),
-			"reason", m.Move.Reason.String(), "took", m.Ended.Sub(m.Started))
+			"reason", m.Move.Reason.String(), "figures", m.Move.Reason.FiguresText(), "took", m.Ended.Sub(m.Started))
 		if m.Error != "" {
 			l.Warn("move failed", "error", m.Error)
 		} else {

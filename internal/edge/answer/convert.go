@@ -14,6 +14,7 @@ import (
 func ReasonOf(r *model.Reason) api.Reason {
 	return api.Reason{
 		VM: string(r.VM), Code: string(r.Code), Hold: r.Hold, Policy: r.Policy, Score: r.Score, Price: r.Price, Regret: r.Regret,
+		Gain: r.Gain, Cost: r.Cost, Style: r.Style,
 		Rank: r.Rank, Slots: r.Slots, Worth: r.Worth, Bursts: api.Bursts{Length: r.Bursts.High, Between: r.Bursts.Low, Seen: r.Bursts.Seen},
 		Other: string(r.Other), OtherNm: r.OtherNm, Rate: r.Rate, Until: r.Until, Detail: r.Detail,
 	}

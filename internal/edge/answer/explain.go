@@ -24,6 +24,7 @@ func Explain(v *model.View, ref string) (api.Explanation, error) {
 		VirtualPFs: shares(BandwidthOf(v).VirtualPFs, vm.ID), Changes: x.changes(vm, r),
 	}
 	e.Sentence, e.Worth = x.sentence(vm, r), x.worth(vm, &r)
+	e.Figures = convert(r.Figures(), func(f *model.Figure) api.Figure { return api.Figure(*f) })
 	e.Links = x.linksOf(e.Shares)
 	if r.NIC == "" {
 		e.Learned = learned(vm.Name, &r)
@@ -144,16 +145,20 @@ func reasonChanges(name string, r model.Reason, rounds bool) []string {
 		return []string{fmt.Sprintf("`sluice release %s`, or removing its pin from sluice.yaml", name)}
 	case model.CodeForbidden:
 		return []string{"removing its forbid rule from sluice.yaml", pin}
-	case model.CodeRank, model.CodeTurn:
-		return []string{"a place below " + slots(r) + next(rounds) + rival(r), fmt.Sprintf("`sluice release %s`", name)}
+	case model.CodeTurn:
+		return []string{"the end of its turn" + next(rounds) + rival(r), fmt.Sprintf("`sluice release %s`", name)}
+	case model.CodeWaiting:
+		return []string{"its turn" + next(rounds), "more VFs in pfs: of sluice.yaml", pin}
+	case model.CodeRank:
+		return []string{"another VM that gains more" + next(rounds) + rival(r), fmt.Sprintf("`sluice release %s`", name)}
 	case model.CodeKept:
-		paying := "a swap that is worth its cost" + next(rounds) + rival(r)
+		paying := "a move that gains enough" + next(rounds) + rival(r)
 		if r.Hold {
 			return []string{paying, fmt.Sprintf("`sluice release %s`", name)}
 		}
 		return []string{paying, "more VFs in pfs: of sluice.yaml", pin}
-	case model.CodeOutranked, model.CodeWaiting:
-		return []string{"a place among " + slots(r) + next(rounds) + rival(r), "more VFs in pfs: of sluice.yaml", pin}
+	case model.CodeOutranked:
+		return []string{"gaining more than one of those with a VF" + next(rounds) + rival(r), "more VFs in pfs: of sluice.yaml", pin}
 	}
 	return otherChanges(name, r, rounds)
 }
@@ -198,27 +203,16 @@ func otherChanges(name string, r model.Reason, rounds bool) []string {
 	return []string{}
 }
 
-func slots(r model.Reason) string {
-	if r.Slots == 0 {
-		return "those that get a VF"
-	}
-	return fmt.Sprintf("the first %d", r.Slots)
-}
-
-// rival names the VM that it has to beat, or that has to beat it.
+// rival names the VM that it has to exceed, or that has to exceed it.
 func rival(r model.Reason) string {
 	if r.Other == "" {
 		return ""
 	}
-	verb := "the VM to beat is "
+	who := cmp.Or(r.OtherNm, string(r.Other))
 	if r.Hold {
-		verb = "the runner-up is "
+		return ": the next in line is " + who
 	}
-	s := ": " + verb + cmp.Or(r.OtherNm, string(r.Other))
-	if r.Price > 0 {
-		s += " at a score of " + model.SI(r.Price) + " packets/s"
-	}
-	return s
+	return ": the least of them is " + who
 }
 
 func until(t time.Time) string {

@@ -47,8 +47,8 @@ func TestExplainSeveralNICs(t *testing.T) {
 func TestExplainSentences(t *testing.T) {
 	v := edgetest.View()
 	for name, want := range map[string]string{
-		"web-2":   "web-2 holds a VF: activity ranks it 1 of the 2 that get one, score 500k packets/s, price 110k packets/s, runner-up web-10",
-		"web-10":  "web-10 is on virtio and gets a VF: activity ranks it 2 of the 2 that get one, score 160k packets/s",
+		"web-2":   "web-2 holds a VF: it gains more from a VF than web-10, the next in line",
+		"web-10":  "web-10 is on virtio and gets a VF: it is one of the VMs that gain most from a VF",
 		"db":      "db holds a VF: pinned",
 		"batch-1": "batch-1 stays on virtio: released by hand (`sluice unpin` gives it back to the policy)",
 	} {

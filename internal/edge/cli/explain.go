@@ -15,10 +15,11 @@ func (a *app) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain VM", Short: "why a VM has a VF, or has none",
 		Long: `Says in one sentence why the VM holds a VF or does not, and then gives the details: the
-load of its paths, where the figures come from and how reliable they are, the worth of a
-packet if it is not 1, what the policy learned of its bursts, what its NICs are guaranteed
-and allowed, what forbids moving it, the last move and its error, what happened to it lately
-and by which cause, and what would change the decision.`,
+load of its paths, where the figures come from and how reliable they are, the figures by which
+the policy decided and what each means, the worth of a packet if it is not 1, what the policy
+learned of its bursts, what its NICs are guaranteed and allowed, what forbids moving it, the
+last move and its error, what happened to it lately and by which cause, and what would change
+the decision.`,
 		Example: "sluice explain web-1\nsluice explain 6ba7b810-9dad-11d1-80b4-00c04fd430c8 -o json",
 		Args:    oneVM, ValidArgsFunction: a.completeVM,
 	}
@@ -58,6 +59,9 @@ func printExplanation(w io.Writer, e api.Explanation) {
 	}
 	if e.Override != nil {
 		put("override", string(e.Override.Kind)+overrideText(e.Override))
+	}
+	for i, f := range e.Figures {
+		put(map[bool]string{true: "figures"}[i == 0], fmt.Sprintf("%-32s %s", f.Name+" "+f.Value, f.Means))
 	}
 	if e.Worth != "" {
 		put("worth", e.Worth)

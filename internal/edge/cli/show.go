@@ -170,7 +170,7 @@ func (a *app) vmsCommand() *cobra.Command {
 		Long: `Lists every VM with the path it uses, its load in both directions, the source of these
 figures (tap: the host, pf: the PF's driver, agent: the guest; a question mark if nothing
 supports the guest's figures, a tilde if the host's counters are consistent with them),
-whether it should have a VF, and the REASON in one word:
+whether it should have a VF, and why: in a few words, and as a REASON to filter by:
 
 ` + reasonHelp() + `
 WORTH is shown if sluice.yaml gives packets different weights: what one packet of the VM
@@ -189,7 +189,7 @@ sluice vms -o json | jq '.[] | select(.vf)'`,
 }
 
 // vmColumns are the columns of `sluice vms`.
-var vmColumns = []string{"VM", "STATE", "PATH", "PACKETS/S", "BITS/S", "COUNTED-BY", "SHOULD-HOLD", "REASON", "WORTH"}
+var vmColumns = []string{"VM", "STATE", "PATH", "PACKETS/S", "BITS/S", "COUNTED-BY", "SHOULD-HOLD", "REASON", "WHY", "WORTH"}
 
 // reasonHelp lists the reason codes and their meanings.
 func reasonHelp() string {
@@ -202,7 +202,7 @@ func reasonHelp() string {
 }
 
 func vmGrid(list []api.VM) grid {
-	g := grid{head: vmColumns, drop: []string{"COUNTED-BY", "STATE", "SHOULD-HOLD", "WORTH"}}
+	g := grid{head: vmColumns, drop: []string{"COUNTED-BY", "STATE", "SHOULD-HOLD", "REASON", "WORTH"}}
 	for _, vm := range list {
 		pps, rate := "?", "?"
 		if vm.Known {
@@ -210,7 +210,7 @@ func vmGrid(list []api.VM) grid {
 		}
 		g.rows = append(g.rows, []string{
 			vm.Name, vm.State, pathOf(vm), pps, rate, from(vm.Sources, vm.Proof),
-			map[bool]string{true: "yes", false: "no"}[vm.Hold], reasonWord(vm), model.SI(cmp.Or(vm.Worth, 1)),
+			map[bool]string{true: "yes", false: "no"}[vm.Hold], reasonWord(vm), vm.Short, model.SI(cmp.Or(vm.Worth, 1)),
 		})
 	}
 	if !slices.ContainsFunc(list, func(vm api.VM) bool { return vm.Worth != 0 }) {

@@ -39,7 +39,7 @@ const whole = (n) => seconds(n < 10 ? n : Math.round(n));
 export function figures(r) {
   const unit = r.policy === 'vnraf' ? '' : r.policy === 'fair' ? ' s with a VF' : ' packets/s';
   const list = [['Policy', r.policy], ['Code', r.code], ['Score', r.score && si(r.score) + unit], ['Price', r.price && si(r.price) + unit], ['Regret', r.regret && `${si(r.regret)} packets`],
-    ['Rank', r.rank && `${r.rank}; the first ${r.slots} get a VF`], ['Bursts', r.bursts && `${whole(r.bursts.length_seconds)} long, ${whole(r.bursts.between_seconds)} between, ${r.bursts.seen} seen`], [r.hold ? 'Runner-up' : 'To beat', r.other_name && name(r.other_name)], ['Detail', r.detail]];
+    ['Swap', r.swap_cost && `would gain ${si(r.swap_gain ?? 0)} packets, must gain ${si(r.swap_cost)}`], ['Style', r.style], ['Rank', r.rank && `${r.rank}; the first ${r.slots} get a VF`], ['Bursts', r.bursts && `${whole(r.bursts.length_seconds)} long, ${whole(r.bursts.between_seconds)} between, ${r.bursts.seen} seen`], [r.hold ? 'Runner-up' : 'To beat', r.other_name && name(r.other_name)], ['Detail', r.detail]];
   return facts(list.map(([k, v]) => [term(k), v]));
 }
 
