@@ -310,6 +310,22 @@ type Traffic struct {
 	// Denied are the packets/s that the guest claims and that are not believed; at least 1 if nothing that it claims is believed.
 	Denied  float64 `json:"denied_pps,omitempty"`
 	Waiting uint64  `json:"waiting_bytes,omitempty"` // bytes in the guest's send queue, as it reports; for display only
+
+	Carried Carried `json:"-"` // counted by the loop; not recorded
+}
+
+// Carried is what a path has carried since the daemon started.
+type Carried struct{ RxPackets, TxPackets, RxBytes, TxBytes float64 }
+
+// Add adds what the path carried in so many seconds at these rates, if they are known.
+func (c *Carried) Add(t *Traffic, seconds float64) {
+	if !t.Known {
+		return
+	}
+	c.RxPackets += t.RxPPS * seconds
+	c.TxPackets += t.TxPPS * seconds
+	c.RxBytes += t.RxBytes * seconds
+	c.TxBytes += t.TxBytes * seconds
 }
 
 // Gone reports whether no VM with that ID runs.

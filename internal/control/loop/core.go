@@ -40,6 +40,7 @@ type Core struct {
 	costs   ledger
 	filters ownFilters
 	causes  causes
+	carried carried
 	record  record
 }
 
@@ -116,6 +117,7 @@ func (c *Core) Tick(now time.Time, snap *model.Snapshot) []model.Step {
 		return c.advance(now)
 	}
 	c.snap = snap
+	c.carried.count(snap)
 	c.forget(snap, now)
 	c.resumeLeft(now)
 	c.watchIdle(now)

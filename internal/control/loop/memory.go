@@ -42,6 +42,7 @@ func (c *Core) forget(snap *model.Snapshot, now time.Time) {
 		gone := func(vm model.VMID) bool { return snap.FindVM(vm) == nil }
 		maps.DeleteFunc(c.fails, func(id model.NICID, _ failure) bool { return gone(id.VM) })
 		maps.DeleteFunc(c.idle, func(id model.NICID, _ time.Time) bool { return gone(id.VM) })
+		c.carried.forget(gone)
 		maps.DeleteFunc(c.costs.byVM, func(id model.VMID, _ costs) bool { return gone(id) })
 	}
 	if c.record.totals.Ticks%sweepEvery == 1 {

@@ -86,6 +86,12 @@ var (
 	nicTxPackets = gauge("nic_transmit_packets_per_second", "Packets that the guest sends on a path of its NIC.", pathLabels...)
 	nicRxBytes   = gauge("nic_receive_bytes_per_second", "Bytes that the guest receives on a path of its NIC.", pathLabels...)
 	nicTxBytes   = gauge("nic_transmit_bytes_per_second", "Bytes that the guest sends on a path of its NIC.", pathLabels...)
+
+	totalLabels       = []string{"domain", "uuid", "target_device", "path"}
+	nicRxPacketsTotal = counter("nic_receive_packets_total", "Packets that the guest received on a path of its NIC, from its rates where known.", totalLabels...)
+	nicTxPacketsTotal = counter("nic_transmit_packets_total", "Packets that the guest sent on a path of its NIC, from its rates where known.", totalLabels...)
+	nicRxBytesTotal   = counter("nic_receive_bytes_total", "Bytes that the guest received on a path of its NIC, from its rates where known.", totalLabels...)
+	nicTxBytesTotal   = counter("nic_transmit_bytes_total", "Bytes that the guest sent on a path of its NIC, from its rates where known.", totalLabels...)
 )
 
 var (

@@ -142,8 +142,14 @@ func (e emitter) vm(x *answer.Index, vm *model.VM) {
 // device returns the tap, or the NIC's alias if it has none.
 func device(nic *model.NIC) string { return cmp.Or(nic.Tap, nic.Alias) }
 
-// traffic omits a path with unknown rates.
+// traffic omits the rates of a path that are unknown, and the sums of a path that was never known.
 func (e emitter) traffic(t *model.Traffic, name, id, dev, path string) {
+	if c := t.Carried; t.Known || c != (model.Carried{}) {
+		e.send(nicRxPacketsTotal, c.RxPackets, name, id, dev, path)
+		e.send(nicTxPacketsTotal, c.TxPackets, name, id, dev, path)
+		e.send(nicRxBytesTotal, c.RxBytes, name, id, dev, path)
+		e.send(nicTxBytesTotal, c.TxBytes, name, id, dev, path)
+	}
 	if !t.Known {
 		return
 	}

@@ -22,7 +22,8 @@ const (
 	rulesFile = rulesDir + "/sluice.rules.yaml"
 	testsFile = rulesDir + "/sluice.rules.test.yaml"
 	runbook   = "../../../docs/runbook.md"
-	runbookAt = "file:///usr/share/doc/sluice/docs/runbook.md#" // where the package installs it
+	// Where the package installs it, unless Prometheus says where it is.
+	runbookAt = "{{ with $externalLabels.sluice_docs }}{{ . }}{{ else }}file:///usr/share/doc/sluice/docs{{ end }}/runbook.md#"
 )
 
 type rule struct {
@@ -92,9 +93,10 @@ func TestRules(t *testing.T) {
 
 // unit is one block of the tests that promtool runs.
 type unit struct {
-	Name   string `yaml:"name"`
-	Every  string `yaml:"interval"`
-	Series []struct {
+	Name     string            `yaml:"name"`
+	Every    string            `yaml:"interval"`
+	External map[string]string `yaml:"external_labels"`
+	Series   []struct {
 		Series string `yaml:"series"`
 		Values string `yaml:"values"`
 	} `yaml:"input_series"`
