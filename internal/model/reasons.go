@@ -158,5 +158,6 @@ func (r *Reason) fill(text string) string {
 	if r.Cost > 0 {
 		gain = fmt.Sprintf(" (%s packets; it costs %s)", SI(r.Gain), SI(r.Cost))
 	}
-	return strings.NewReplacer("{rank}", strconv.Itoa(r.Rank), "{vfs}", Plural(r.Slots, "VF"), "{other}", r.other(), "{gain}", gain).Replace(text)
+	return strings.NewReplacer("{rank}", strconv.Itoa(r.Rank), "{vfs}", Plural(r.Slots, "VF"), "{other}", r.other(),
+		"{gain}", gain).Replace(text)
 }

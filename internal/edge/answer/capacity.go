@@ -14,7 +14,8 @@ func Capacity(v *model.View) api.HostCapacity {
 	x := NewIndex(v)
 	claims := bandwidth.ClaimsOf(bandwidth.AskedOf(x.Snapshot, &x.Rules))
 	out := api.HostCapacity{
-		Observed: x.Snapshot.Time, PFs: []api.PFCapacity{}, Guarantees: []api.Guarantee{}, Packets: rateCapacity(x.Rules.HostPackets, claims.Packets),
+		Observed: x.Snapshot.Time, PFs: []api.PFCapacity{}, Guarantees: []api.Guarantee{},
+		Packets: rateCapacity(x.Rules.HostPackets, claims.Packets),
 		Drained: x.Rules.Drain || slices.ContainsFunc(x.Overrides, func(o model.Override) bool { return o.Kind == model.OverrideDrain }),
 	}
 	for i := range x.Snapshot.PFs {

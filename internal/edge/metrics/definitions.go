@@ -88,10 +88,10 @@ var (
 	nicTxBytes   = gauge("nic_transmit_bytes_per_second", "Bytes that the guest sends on a path of its NIC.", pathLabels...)
 
 	totalLabels       = []string{"domain", "uuid", "target_device", "path"}
-	nicRxPacketsTotal = counter("nic_receive_packets_total", "Packets that the guest received on a path of its NIC, from its rates where known.", totalLabels...)
-	nicTxPacketsTotal = counter("nic_transmit_packets_total", "Packets that the guest sent on a path of its NIC, from its rates where known.", totalLabels...)
-	nicRxBytesTotal   = counter("nic_receive_bytes_total", "Bytes that the guest received on a path of its NIC, from its rates where known.", totalLabels...)
-	nicTxBytesTotal   = counter("nic_transmit_bytes_total", "Bytes that the guest sent on a path of its NIC, from its rates where known.", totalLabels...)
+	nicRxPacketsTotal = counter("nic_receive_packets_total", "Packets that the guest received on a path of its NIC, by its known rates.", totalLabels...)
+	nicTxPacketsTotal = counter("nic_transmit_packets_total", "Packets that the guest sent on a path of its NIC, by its known rates.", totalLabels...)
+	nicRxBytesTotal   = counter("nic_receive_bytes_total", "Bytes that the guest received on a path of its NIC, by its known rates.", totalLabels...)
+	nicTxBytesTotal   = counter("nic_transmit_bytes_total", "Bytes that the guest sent on a path of its NIC, by its known rates.", totalLabels...)
 )
 
 var (
