@@ -14,6 +14,8 @@ import (
 	"sluice/internal/control/placement"
 	"sluice/internal/demo"
 	"sluice/internal/edge/cli"
+	"sluice/internal/edge/fleet"
+	"sluice/internal/edge/fleet/openstack"
 )
 
 // linked is set by the linker: -ldflags "-X main.linked=1.2.3".
@@ -29,5 +31,8 @@ func run() int {
 		Version: version.Or(linked),
 		Demo:    demo.Run,
 		Known:   config.Known{Policies: placement.Policies(), Allocators: bandwidth.Allocators()},
+		Ledger: func(ctx context.Context, placement string) (fleet.Ledger, error) {
+			return openstack.Connect(ctx, placement)
+		},
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/edge/fleet"
 	"sluice/internal/model"
 )
 
@@ -19,6 +20,8 @@ type Deps struct {
 	Demo func(ctx context.Context, o DemoOptions) error
 	// Known are the policies and allocators, for `config check`.
 	Known config.Known
+	// Ledger connects to OpenStack Placement: at that address or, if it is "", where the environment says.
+	Ledger func(ctx context.Context, placement string) (fleet.Ledger, error)
 }
 
 // DemoOptions are the options of `sluice demo`. Durations are in virtual time.

@@ -63,7 +63,7 @@ sluice drain --wait 2m      # take all VFs back before maintenance`,
 	root.AddCommand(
 		a.runCommand(), a.demoCommand(), a.dashboardCommand(),
 		a.statusCommand(), a.vmsCommand(), a.vfsCommand(), a.explainCommand(), a.eventsCommand(), a.bwCommand(),
-		a.capacityCommand(), a.planCommand(), a.topCommand(),
+		a.capacityCommand(), a.fleetCommand(), a.planCommand(), a.topCommand(),
 		a.pinCommand(), a.releaseCommand(), a.unpinCommand(), a.drainCommand(), a.slaCommand(), a.vpfCommand(), a.prepareCommand(),
 		a.overridesCommand(), a.reloadCommand(),
 		a.doctorCommand(), a.fsckCommand(), a.qualifyCommand(), a.configCommand(), a.sysdumpCommand(),

@@ -26,6 +26,8 @@ import (
 	"sluice/internal/edge/answer"
 	"sluice/internal/edge/cli"
 	"sluice/internal/edge/edgetest"
+	"sluice/internal/edge/fleet"
+	"sluice/internal/edge/fleet/fleettest"
 	"sluice/internal/edge/server"
 	"sluice/internal/model"
 	"sluice/internal/tests/golden"
@@ -131,6 +133,12 @@ func fakeDeps() cli.Deps {
 			return nil
 		},
 		Known: config.Known{Policies: placement.Policies(), Allocators: bandwidth.Allocators()},
+		Ledger: func(_ context.Context, at string) (fleet.Ledger, error) {
+			if at == "nowhere" {
+				return nil, errors.New("Placement does not answer")
+			}
+			return fleettest.Example(), nil
+		},
 	}
 }
 

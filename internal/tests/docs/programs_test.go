@@ -224,7 +224,7 @@ func checkVirsh(t *testing.T, args []string) error {
 func checkSystemctl(_ *testing.T, args []string) error {
 	verbs := []string{"status", "start", "stop", "restart", "reload", "enable", "disable", "daemon-reload", "edit", "show", "is-active"}
 	units := []string{
-		"sluice", "sluice.service", "sluice-guest", "sluice-bond@*", "virtual-vfs", "libvirtd", "virtqemud", "qemu-guest-agent",
+		"sluice", "sluice.service", "sluice-fleet", "sluice-guest", "sluice-bond@*", "virtual-vfs", "libvirtd", "virtqemud", "qemu-guest-agent",
 		"grafana-server", "prometheus",
 	}
 	if !slices.Contains(verbs, args[0]) {

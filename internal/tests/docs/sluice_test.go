@@ -25,6 +25,8 @@ import (
 	"sluice/internal/control/placement"
 	"sluice/internal/demo"
 	"sluice/internal/edge/cli"
+	"sluice/internal/edge/fleet"
+	"sluice/internal/edge/fleet/fleettest"
 	"sluice/internal/model"
 	"sluice/internal/research/published"
 	"sluice/internal/tests/testkit"
@@ -48,6 +50,10 @@ var notRun = map[string]string{
 	"config show":      "reads /etc/sluice/sluice.yaml; package cli runs it",
 	"sysdump":          "reads this machine and writes a file; package cli runs it",
 	"version --check":  "asks the sluiced of this machine; package cli runs it",
+	"fleet publish":    "runs until somebody ends it; package cli runs it",
+	"fleet place":      "the demo's networks are not those of its ledger; package cli runs it",
+	"fleet fsck":       "reads this machine's UUID; package cli runs it",
+	"fleet release":    "the demo's ledger is new for each command",
 	"reload":           "the demo has no sluice.yaml",
 	"vpf":              "the demo has no virtual PFs",
 	"vpf list":         "the demo has no virtual PFs",
@@ -65,7 +71,8 @@ func tree() *cobra.Command {
 func deps() cli.Deps {
 	return cli.Deps{
 		Version: "1.2.3", Demo: demo.Run,
-		Known: config.Known{Policies: placement.Policies(), Allocators: bandwidth.Allocators()},
+		Known:  config.Known{Policies: placement.Policies(), Allocators: bandwidth.Allocators()},
+		Ledger: func(context.Context, string) (fleet.Ledger, error) { return fleettest.Example(), nil },
 	}
 }
 

@@ -1,0 +1,332 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/client"
+	"sluice/internal/edge/fleet"
+	"sluice/internal/model"
+)
+
+// machineID is a file with systemd's UUID of this host.
+const machineID = "/etc/machine-id"
+
+// fleetFlags are what all commands of the fleet share.
+type fleetFlags struct{ placement, uuid, name string }
+
+func (a *app) fleetCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "fleet", Short: "guarantees on many hosts, in OpenStack Placement",
+		Long: `Keeps what hosts can guarantee, and who claims it, in OpenStack Placement, with or without
+the rest of OpenStack. Each host's daemon stays the authority over its host: without
+Placement all of its guarantees hold. The environment says where Placement is, as for other
+clients of OpenStack: OS_AUTH_URL and what else Keystone needs, or without Keystone
+OS_PLACEMENT_ENDPOINT_OVERRIDE, with OS_CERT, OS_KEY and OS_CACERT for https.`,
+		Example: "sluice fleet list\nsluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f01 --mac 52:54:00:00:00:01 --guarantee 2Gbit",
+		Args:    cobra.ArbitraryArgs, RunE: subcommandWanted,
+	}
+	f := &fleetFlags{}
+	c.PersistentFlags().StringVar(&f.placement, "placement", "", "`address` of Placement, instead of that of the environment")
+	c.AddCommand(a.fleetPublishCommand(f), a.fleetPlaceCommand(f), a.fleetReleaseCommand(f), a.fleetListCommand(f), a.fleetFsckCommand(f))
+	return c
+}
+
+// ledger connects to Placement.
+func (a *app) ledger(ctx context.Context, f *fleetFlags) (fleet.Ledger, error) {
+	if a.deps.Ledger == nil {
+		return nil, errNotWired
+	}
+	return a.deps.Ledger(ctx, f.placement)
+}
+
+// hostFlags adds the flags that say which host this is.
+func (f *fleetFlags) hostFlags(c *cobra.Command) {
+	c.Flags().StringVar(&f.uuid, "host-uuid", "", "`UUID` of this host; default: that of "+machineID)
+	c.Flags().StringVar(&f.name, "host-name", "", "`name` of this host in the ledger; default: its host name")
+}
+
+func (f *fleetFlags) host() (fleet.Host, error) {
+	id, name := f.uuid, f.name
+	if id == "" {
+		data, err := os.ReadFile(machineID)
+		if err != nil {
+			return fleet.Host{}, fmt.Errorf("this host's UUID is not known: %w; give it with --host-uuid", err)
+		}
+		id = string(data)
+	}
+	if name == "" {
+		var err error
+		if name, err = os.Hostname(); err != nil {
+			return fleet.Host{}, fmt.Errorf("this host's name is not known: %w; give it with --host-name", err)
+		}
+	}
+	if strings.Contains(name, ":") {
+		return fleet.Host{}, fmt.Errorf("the host's name %q contains a colon; give another with --host-name", name)
+	}
+	return fleet.HostOf(id, name)
+}
+
+func (a *app) fleetPublishCommand(f *fleetFlags) *cobra.Command {
+	c := &cobra.Command{
+		Use: "publish", Short: "write what this host can guarantee, and claim its guarantees, until interrupted",
+		Long: `Writes to Placement what the daemon's capacity is (sluice capacity), and claims the
+guarantees of the VMs that are here. Runs beside the daemon, as a user who may only read its
+socket: root holds no credentials. It looks every minute, and writes only when something has
+changed. While Placement or the daemon is away, nothing changes on the host, and the ledger
+is brought up to date afterwards. What others own in Placement is not touched.`,
+		Example: "sluice fleet publish\nsluice fleet publish --once --placement http://127.0.0.1:8778", Args: noArgs,
+	}
+	f.hostFlags(c)
+	once := c.Flags().Bool("once", false, "look once, and say whether that worked")
+	every := c.Flags().Duration("every", time.Minute, "`time` between two looks, at least 10s")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *every < 10*time.Second {
+			return usage(c, errors.New("--every must be at least 10s"))
+		}
+		host, err := f.host()
+		if err != nil {
+			return err
+		}
+		l, err := a.ledger(c.Context(), f)
+		if err != nil {
+			return err
+		}
+		tell := func(s string) { fmt.Fprintln(a.std.Out, printable(s)) }
+		if !*once {
+			return fleet.Run(c.Context(), l, host, *every, a.client().Capacity, tell)
+		}
+		capacity, err := a.client().Capacity(c.Context())
+		if err != nil {
+			return err
+		}
+		plan, writes, err := fleet.Publish(c.Context(), l, host, &capacity)
+		if err != nil {
+			return err
+		}
+		for _, u := range plan.Unclaimed {
+			tell(u.String())
+		}
+		tell(fmt.Sprintf("%s is published: %d writes", host.Name, writes))
+		return nil
+	}
+	return c
+}
+
+func (a *app) fleetPlaceCommand(f *fleetFlags) *cobra.Command {
+	c := &cobra.Command{
+		Use: "place UUID", Short: "claim a guarantee for a VM that is to come, on the best host",
+		Long: `Looks for PFs that can still guarantee as much, on hosts that are not drained, and claims it
+on the one that keeps the greatest part of its link free. If somebody else was faster, the
+next one is tried. The VM need not exist: UUID and MAC are those that its definition will
+have. Define it on that host with that guarantee; until then, and until sluice fleet release,
+nobody else can claim it. Placing the same again prints the same host.`,
+		Example: `sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f01 --mac 52:54:00:00:00:01 --guarantee '2Gbit 50kpps' --network br0
+sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 --guarantee 500Mbit -o json | jq -r .host`,
+		Args: oneVM, ValidArgsFunction: nothingToOffer,
+	}
+	mac := macFlag(c)
+	guarantee := c.Flags().String("guarantee", "", "`rate` to be guaranteed, such as 2Gbit or '2Gbit 50kpps'")
+	network := c.Flags().String("network", "", "only PFs that this `network` of VMs is behind")
+	numa := c.Flags().Int("numa", -1, "only PFs at this NUMA `node`; -1: any")
+	_ = c.RegisterFlagCompletionFunc("network", a.completeNetwork)
+	return printing(a, c, func(ctx context.Context, args []string) (none fleet.Placement, err error) {
+		rate, err := model.ParseRate(*guarantee)
+		if err != nil || rate.Bits == 0 {
+			return none, usage(c, fmt.Errorf("--guarantee %q: give a rate in bits/s, such as 2Gbit, or '2Gbit 50kpps'", *guarantee))
+		}
+		address, err := model.ParseMAC(*mac)
+		if err != nil {
+			return none, usage(c, fmt.Errorf("--mac: %w", err))
+		}
+		ask := fleet.Ask{Kbits: thousands(rate.Bits), Kpackets: thousands(rate.Packets)}
+		if *network != "" {
+			ask.Traits = append(ask.Traits, fleet.NetworkTrait(*network))
+		}
+		if *numa >= 0 {
+			ask.Traits = append(ask.Traits, fleet.NUMATrait(*numa))
+		}
+		if _, err := fleet.Consumer(args[0], address.String()); err != nil {
+			return none, usage(c, err)
+		}
+		l, err := a.ledger(ctx, f)
+		if err != nil {
+			return none, err
+		}
+		return fleet.Place(ctx, l, strings.ToLower(args[0]), address.String(), ask)
+	}, printPlacement)
+}
+
+// thousands rounds up.
+func thousands(x uint64) int { return int(min(math.MaxInt32, (x+999)/1000)) }
+
+func macFlag(c *cobra.Command) *string {
+	return c.Flags().String("mac", "", "MAC `address` of the VM's NIC")
+}
+
+// completeNetwork completes the networks that PFs of this host are behind.
+func (a *app) completeNetwork(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	pfs := func(cl *client.Client, ctx context.Context) ([]api.PFCapacity, error) {
+		h, err := cl.Capacity(ctx)
+		return h.PFs, err
+	}
+	return complete(a, c, pfs, func(pf *api.PFCapacity) []string { return []string{pf.Network} })
+}
+
+func printPlacement(w io.Writer, p fleet.Placement) {
+	what := "has"
+	if p.Before {
+		what = "had already"
+	}
+	fmt.Fprintf(w, "%s %s %s on PF %s of host %s\n", p.VM, what, fleet.Rate(p.Kbits, p.Kpackets), printable(p.PF), printable(p.Host))
+	fmt.Fprintf(w, "Define the VM there, with this SLA for the NIC %s; sluice fleet release %s --mac %s gives it back.\n", p.MAC, p.VM, p.MAC)
+}
+
+func (a *app) fleetReleaseCommand(f *fleetFlags) *cobra.Command {
+	c := &cobra.Command{
+		Use: "release UUID", Short: "end the claim of a VM's NIC",
+		Long: `Ends what sluice fleet place has claimed. A VM that is on a host with a guarantee gets its
+claim again within a minute: to end that, change its SLA.`,
+		Example: "sluice fleet release 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f01 --mac 52:54:00:00:00:01",
+		Args:    oneVM, ValidArgsFunction: nothingToOffer,
+	}
+	mac := macFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		address, err := model.ParseMAC(*mac)
+		if err != nil {
+			return usage(c, fmt.Errorf("--mac: %w", err))
+		}
+		l, err := a.ledger(c.Context(), f)
+		if err == nil {
+			err = fleet.Release(c.Context(), l, strings.ToLower(args[0]), address.String())
+		}
+		if err == nil {
+			fmt.Fprintln(a.std.Out, "released")
+		}
+		return err
+	}
+	return c
+}
+
+func (a *app) fleetListCommand(f *fleetFlags) *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "list what each PF of the fleet carries, and what of that is claimed",
+		Long: `Lists the PFs of all hosts that publish, with what their links carry, what is claimed of
+that, what is guaranteed there without a claim (UNCLAIMED), and what is free. sluice fleet
+place leaves out PFs that are down, and hosts that are drained.`,
+		Example: "sluice fleet list\nsluice fleet list -o json | jq '[.[].free_kilobits_per_second] | add'", Args: noArgs,
+	}
+	return printing(a, c, func(ctx context.Context, _ []string) ([]fleet.Link, error) {
+		l, err := a.ledger(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		state, err := l.Fleet(ctx)
+		return fleet.Links(&state), err
+	}, printLinks)
+}
+
+func printLinks(w io.Writer, list []fleet.Link) {
+	var rows [][]string
+	for i := range list {
+		l := &list[i]
+		state := "up"
+		switch {
+		case l.Drained:
+			state = "drained"
+		case l.Down:
+			state = "down"
+		}
+		row := []string{l.Host, l.PF, l.Network, state}
+		for _, n := range []int{l.Total, l.Claimed, l.Unclaimed, l.Free} {
+			text := fleet.Rate(n, 0)
+			if n == 0 {
+				text = "0"
+			}
+			row = append(row, text)
+		}
+		rows = append(rows, row)
+	}
+	table(w, "HOST PF NETWORK STATE CARRIES CLAIMED UNCLAIMED FREE", rows)
+}
+
+func (a *app) fleetFsckCommand(f *fleetFlags) *cobra.Command {
+	c := &cobra.Command{
+		Use: "fsck", Short: "find what is wrong in the ledger",
+		Long: `Finds links with more claims than they carry, guarantees without a claim, and NICs with
+claims at two hosts. On a host with a daemon, also claims at this host of VMs that have no
+guarantee here, and guarantees here that the ledger refuses. Changes nothing. Ends with exit
+code 3 if it finds something.`,
+		Example: "sluice fleet fsck\nsluice fleet fsck -o json", Args: noArgs,
+	}
+	f.hostFlags(c)
+	o := outputFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		l, err := a.ledger(c.Context(), f)
+		if err != nil {
+			return err
+		}
+		here, err := a.offered(c.Context(), f)
+		if err != nil {
+			return err
+		}
+		state, err := l.Fleet(c.Context())
+		if err != nil {
+			return err
+		}
+		list := fleet.Check(&state, here)
+		if err := show(a.std.Out, o, list, func(w io.Writer, list []fleet.Finding) { printFleetFindings(w, list, here != nil) }); err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			return errFindings
+		}
+		return nil
+	}
+	return c
+}
+
+// offered is what this host's daemon offers; nil: there is none.
+func (a *app) offered(ctx context.Context, f *fleetFlags) (*fleet.Offer, error) {
+	capacity, err := a.client().Capacity(ctx)
+	if errors.Is(err, client.ErrUnreachable) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	host, err := f.host()
+	if err != nil {
+		return nil, err
+	}
+	o := fleet.OfferOf(host, &capacity)
+	return &o, nil
+}
+
+func printFleetFindings(w io.Writer, list []fleet.Finding, here bool) {
+	if len(list) == 0 {
+		fmt.Fprintln(w, "Nothing is wrong in the ledger.")
+	}
+	for i := range list {
+		f := &list[i]
+		var who []string
+		for _, s := range []string{f.Host, f.PF, f.VM} {
+			if s != "" {
+				who = append(who, s)
+			}
+		}
+		fmt.Fprintf(w, "%s: %s\n    -> %s\n", printable(strings.Join(who, " ")), printable(f.Text), printable(f.Remedy))
+	}
+	if !here {
+		fmt.Fprintln(w, "No daemon answers here: only the ledger was looked at, and no host's VMs.")
+	}
+}

@@ -1,0 +1,381 @@
+// Package openstack is fleet.Ledger over the API of OpenStack Placement, by gophercloud.
+package openstack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocationcandidates"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/traits"
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/edge/fleet"
+)
+
+// microversion is that of OpenStack Zed (2022.2) and later.
+const microversion = "1.39"
+
+// atOnce bounds the requests of one read.
+const atOnce = 8
+
+// Ledger is a fleet.Ledger.
+type Ledger struct {
+	client *gophercloud.ServiceClient
+
+	mu        sync.Mutex
+	traits    map[string]bool           // that Placement knows
+	providers map[string]fleet.Provider // as last read: valid while the generation is the same, but for what is used
+	claims    map[string]fleet.Claim    // the same, by consumer and its generation
+}
+
+// seen is a provider with the claims on it.
+type seen struct {
+	provider fleet.Provider
+	claims   []fleet.Claim
+}
+
+// Tree implements fleet.Ledger. Of what has not changed only the claims' generations are read: a request for each provider.
+func (l *Ledger) Tree(ctx context.Context, root string, fresh bool, consumers ...string) (fleet.State, error) {
+	if fresh {
+		l.mu.Lock()
+		clear(l.providers)
+		clear(l.claims)
+		l.mu.Unlock()
+	}
+	list, err := l.list(ctx, resourceproviders.ListOpts139{InTree: root})
+	if err != nil {
+		return fleet.State{}, err
+	}
+	state, err := l.read(ctx, list)
+	if err != nil {
+		return fleet.State{}, err
+	}
+	for _, id := range consumers {
+		if _, ok := state.Claims[id]; ok {
+			continue
+		}
+		c, ok, err := l.Claim(ctx, id)
+		if err != nil {
+			return fleet.State{}, err
+		}
+		if ok {
+			state.Claims[id] = c
+		}
+	}
+	return state, nil
+}
+
+// Fleet implements fleet.Ledger.
+func (l *Ledger) Fleet(ctx context.Context) (fleet.State, error) {
+	list, err := l.list(ctx, resourceproviders.ListOpts139{Required: []string{"in:" + fleet.TraitHost + "," + fleet.TraitPF}})
+	if err != nil {
+		return fleet.State{}, err
+	}
+	return l.read(ctx, list)
+}
+
+func (l *Ledger) list(ctx context.Context, q resourceproviders.ListOpts139) ([]resourceproviders.ResourceProvider, error) {
+	page, err := resourceproviders.List(l.client, q).AllPages(ctx)
+	if unknownTrait(err) {
+		return nil, nil // nobody has published yet
+	}
+	if err != nil {
+		return nil, wrong("list providers", err)
+	}
+	list, err := resourceproviders.ExtractResourceProviders(page)
+	return list, wrong("list providers", err)
+}
+
+func (l *Ledger) read(ctx context.Context, list []resourceproviders.ResourceProvider) (fleet.State, error) {
+	all := make([]seen, len(list))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range list {
+		group.Go(func() (err error) {
+			all[i], err = l.provider(ctx, &list[i])
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fleet.State{}, err
+	}
+	state := fleet.State{Claims: map[string]fleet.Claim{}}
+	for i := range all {
+		state.Providers = append(state.Providers, all[i].provider)
+		for _, c := range all[i].claims {
+			state.Claims[c.Consumer] = c
+		}
+	}
+	slices.SortFunc(state.Providers, func(a, b fleet.Provider) int { return strings.Compare(a.ID, b.ID) })
+	return state, nil
+}
+
+// provider reads one provider and the claims on it.
+func (l *Ledger) provider(ctx context.Context, p *resourceproviders.ResourceProvider) (seen, error) {
+	out, err := l.described(ctx, p)
+	if err != nil {
+		return seen{}, err
+	}
+	// When claims end or move away, the provider's generation stays.
+	var held struct {
+		Allocations map[string]struct {
+			Resources  map[string]int `json:"resources"`
+			Generation int            `json:"consumer_generation"`
+		} `json:"allocations"`
+	}
+	if err := resourceproviders.GetAllocations(ctx, l.client, p.UUID).ExtractInto(&held); err != nil {
+		return seen{}, wrong("read the claims on "+p.Name, err)
+	}
+	out.provider.Used = map[string]int{}
+	for _, consumer := range slices.Sorted(maps.Keys(held.Allocations)) {
+		for class, n := range held.Allocations[consumer].Resources {
+			out.provider.Used[class] += n
+		}
+		l.mu.Lock()
+		c, ok := l.claims[consumer]
+		l.mu.Unlock()
+		if now := held.Allocations[consumer]; !ok || c.Generation != now.Generation || !maps.Equal(c.Amounts[p.UUID], now.Resources) {
+			if c, ok, err = l.Claim(ctx, consumer); err != nil {
+				return seen{}, err
+			}
+		}
+		if ok {
+			out.claims = append(out.claims, c)
+		}
+	}
+	return out, nil
+}
+
+// described reads a provider's inventories and traits.
+func (l *Ledger) described(ctx context.Context, p *resourceproviders.ResourceProvider) (seen, error) {
+	l.mu.Lock()
+	old, ok := l.providers[p.UUID]
+	l.mu.Unlock()
+	if ok && old.Generation == p.Generation && old.Name == p.Name {
+		return seen{provider: old}, nil
+	}
+	inventories, err := resourceproviders.GetInventories(ctx, l.client, p.UUID).Extract()
+	if err != nil {
+		return seen{}, wrong("read the inventories of "+p.Name, err)
+	}
+	names, err := resourceproviders.GetTraits(ctx, l.client, p.UUID).Extract()
+	if err != nil {
+		return seen{}, wrong("read the traits of "+p.Name, err)
+	}
+	out := fleet.Provider{
+		ID: p.UUID, Name: p.Name, Parent: p.ParentProviderUUID, Generation: p.Generation, Traits: names.Traits,
+		Inventories: map[string]fleet.Inventory{},
+	}
+	for class, inv := range inventories.Inventories {
+		out.Inventories[class] = fleet.Inventory{
+			Total: inv.Total, Reserved: inv.Reserved, Min: inv.MinUnit, Max: inv.MaxUnit, Step: inv.StepSize, Ratio: inv.AllocationRatio,
+		}
+	}
+	if inventories.ResourceProviderGeneration == p.Generation && names.ResourceProviderGeneration == p.Generation {
+		l.mu.Lock()
+		l.providers[p.UUID] = out
+		l.mu.Unlock()
+	}
+	return seen{provider: out}, nil
+}
+
+// Claim implements fleet.Ledger.
+func (l *Ledger) Claim(ctx context.Context, consumer string) (fleet.Claim, bool, error) {
+	a, err := allocations.Get(ctx, l.client, consumer).Extract()
+	if err != nil {
+		return fleet.Claim{}, false, wrong("read the claim "+consumer, err)
+	}
+	if len(a.Allocations) == 0 || a.ConsumerGeneration == nil {
+		l.mu.Lock()
+		delete(l.claims, consumer)
+		l.mu.Unlock()
+		return fleet.Claim{}, false, nil
+	}
+	c := fleet.Claim{Consumer: consumer, Generation: *a.ConsumerGeneration, Amounts: fleet.Amounts{}}
+	if a.ConsumerType != nil {
+		c.Type = *a.ConsumerType
+	}
+	if a.UserID != nil {
+		c.User = *a.UserID
+	}
+	for provider, r := range a.Allocations {
+		c.Amounts[provider] = r.Resources
+	}
+	l.mu.Lock()
+	l.claims[consumer] = c
+	l.mu.Unlock()
+	return c, true, nil
+}
+
+// Candidates implements fleet.Ledger.
+func (l *Ledger) Candidates(ctx context.Context, a fleet.Ask) ([]fleet.Candidate, error) {
+	if err := l.know(ctx, fleet.TraitPF, fleet.TraitDown, fleet.TraitDrained); err != nil {
+		return nil, err
+	}
+	required := strings.Join(append([]string{fleet.TraitPF, "!" + fleet.TraitDown}, a.Traits...), ",")
+	q := allocationcandidates.ListOpts{
+		Limit: a.Limit, RootRequired: "!" + fleet.TraitDrained, InTree: a.Host,
+		ResourceGroups: map[string]allocationcandidates.ResourceGroup{"_NET": {
+			Resources: fmt.Sprintf("%s:%d", fleet.ClassBits, a.Kbits), Required: []string{required}, InTree: a.Host,
+		}},
+	}
+	if a.Kpackets > 0 {
+		q.Resources = fmt.Sprintf("%s:%d", fleet.ClassPackets, a.Kpackets)
+	} else {
+		q.InTree = "" // Placement refuses what belongs to no resources
+	}
+	page, err := allocationcandidates.List(l.client, q).AllPages(ctx)
+	if unknownTrait(err) {
+		return nil, nil // so no provider has it
+	}
+	if err != nil {
+		return nil, wrong("look for room", err)
+	}
+	all, err := allocationcandidates.ExtractAllocationCandidates(page)
+	if err != nil {
+		return nil, wrong("look for room", err)
+	}
+	var out []fleet.Candidate
+	for _, r := range all.AllocationRequests {
+		c := fleet.Candidate{Amounts: fleet.Amounts{}}
+		for provider, got := range r.Allocations {
+			c.Amounts[provider] = got.Resources
+			if s := all.ProviderSummaries[provider]; got.Resources[fleet.ClassBits] > 0 && s.RootProviderUUID != nil {
+				c.PF, c.Host = provider, *s.RootProviderUUID
+				c.Total, c.Used = s.Resources[fleet.ClassBits].Capacity, s.Resources[fleet.ClassBits].Used
+			}
+		}
+		if c.PF != "" {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// Do implements fleet.Ledger.
+func (l *Ledger) Do(ctx context.Context, r fleet.Request) error {
+	p := &r.Provider
+	var err error
+	switch r.Kind {
+	case fleet.CreateProvider:
+		opts := resourceproviders.CreateOpts{Name: p.Name, UUID: p.ID, ParentProviderUUID: p.Parent}
+		_, err = resourceproviders.Create(ctx, l.client, opts).Extract()
+	case fleet.DeleteProvider:
+		err = resourceproviders.Delete(ctx, l.client, p.ID).ExtractErr()
+	case fleet.SetInventories:
+		opts := resourceproviders.UpdateInventoriesOpts{
+			ResourceProviderGeneration: p.Generation, Inventories: map[string]resourceproviders.Inventory{},
+		}
+		for class, inv := range p.Inventories {
+			opts.Inventories[class] = resourceproviders.Inventory{
+				Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.Min, MaxUnit: inv.Max, StepSize: inv.Step, AllocationRatio: inv.Ratio,
+			}
+		}
+		_, err = resourceproviders.UpdateInventories(ctx, l.client, p.ID, opts).Extract()
+	case fleet.SetTraits:
+		if err := l.know(ctx, p.Traits...); err != nil {
+			return err
+		}
+		opts := resourceproviders.UpdateTraitsOpts{ResourceProviderGeneration: p.Generation, Traits: p.Traits}
+		_, err = resourceproviders.UpdateTraits(ctx, l.client, p.ID, opts).Extract()
+	case fleet.SetClaim:
+		err = allocations.Update(ctx, l.client, r.Claim.Consumer, updateOf(&r.Claim)).ExtractErr()
+	}
+	return wrong(r.String(), err)
+}
+
+func updateOf(c *fleet.Claim) allocations.UpdateOpts {
+	opts := allocations.UpdateOpts{
+		Allocations: map[string]allocations.ProviderAllocationsOpts{}, ProjectID: fleet.Project, UserID: c.User, ConsumerType: c.Type,
+	}
+	if c.Generation != fleet.NewConsumer {
+		opts.ConsumerGeneration = &c.Generation
+	}
+	for provider, classes := range c.Amounts {
+		opts.Allocations[provider] = allocations.ProviderAllocationsOpts{Resources: classes}
+	}
+	return opts
+}
+
+// know makes sure that Placement knows our traits. Those of others were read from it.
+func (l *Ledger) know(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		l.mu.Lock()
+		known := l.traits[name] || !strings.HasPrefix(name, "CUSTOM_")
+		l.mu.Unlock()
+		if known {
+			continue
+		}
+		if err := traits.Create(ctx, l.client, name).ExtractErr(); err != nil {
+			return wrong("create the trait "+name, err)
+		}
+		l.mu.Lock()
+		l.traits[name] = true
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+// wrong says what failed, and what kind of conflict it is.
+func wrong(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &answer) {
+		return fmt.Errorf("%s: Placement does not answer: %w", what, err)
+	}
+	kind := errors.New(detail(&answer))
+	if answer.Actual == http.StatusConflict {
+		switch code := codeOf(&answer); code {
+		case "placement.inventory.inuse", "placement.resource_provider.inuse", "placement.resource_provider.cannot_delete_parent":
+			kind = fmt.Errorf("%w (%w)", fleet.ErrInUse, kind)
+		case "placement.concurrent_update", "placement.duplicate_name":
+			kind = fmt.Errorf("%w (%w)", fleet.ErrStale, kind)
+		default:
+			kind = fmt.Errorf("%w (%w)", fleet.ErrFull, kind)
+		}
+	}
+	return fmt.Errorf("%s: %w", what, kind)
+}
+
+// unknownTrait reports whether Placement was asked for a trait that it does not know.
+func unknownTrait(err error) bool {
+	var answer gophercloud.ErrUnexpectedResponseCode
+	return errors.As(err, &answer) && answer.Actual == http.StatusBadRequest && strings.Contains(string(answer.Body), "No such trait")
+}
+
+// refusal is the body of an answer that is not what was asked for.
+type refusal struct {
+	Errors []struct {
+		Code, Title, Detail string
+	}
+}
+
+func codeOf(answer *gophercloud.ErrUnexpectedResponseCode) string {
+	var r refusal
+	if json.Unmarshal(answer.Body, &r) != nil || len(r.Errors) == 0 {
+		return ""
+	}
+	return r.Errors[0].Code
+}
+
+// detail is what Placement says, on one line.
+func detail(answer *gophercloud.ErrUnexpectedResponseCode) string {
+	var r refusal
+	if json.Unmarshal(answer.Body, &r) != nil || len(r.Errors) == 0 {
+		return fmt.Sprintf("Placement answers %d: %.200s", answer.Actual, bytes.TrimSpace(answer.Body))
+	}
+	return fmt.Sprintf("Placement answers %d: %s", answer.Actual, strings.Join(strings.Fields(r.Errors[0].Detail), " "))
+}

@@ -1,0 +1,50 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Link is what the ledger says of a PF.
+type Link struct {
+	Host      string `json:"host"`
+	PF        string `json:"pci_address"`
+	Network   string `json:"network"`                      // as its trait spells it
+	Total     int    `json:"kilobits_per_second"`          // 0: nothing is offered
+	Claimed   int    `json:"claimed_kilobits_per_second"`  // by all consumers
+	Unclaimed int    `json:"reserved_kilobits_per_second"` // guaranteed there without a claim
+	Free      int    `json:"free_kilobits_per_second"`
+	Down      bool   `json:"down"`
+	Drained   bool   `json:"drained"` // its host is
+}
+
+// Links lists the PFs of the fleet, by host and address.
+func Links(s *State) []Link {
+	drained := map[string]bool{}
+	for i := range s.Providers {
+		p := &s.Providers[i]
+		drained[p.ID] = slices.Contains(p.Traits, TraitDrained)
+	}
+	out := []Link{}
+	for i := range s.Providers {
+		p := &s.Providers[i]
+		if !slices.Contains(p.Traits, TraitPF) {
+			continue
+		}
+		inv := p.Inventories[ClassBits]
+		l := Link{
+			Host: hostOf(p.Name), PF: addressOf(p.Name), Total: inv.Total, Claimed: p.Used[ClassBits], Unclaimed: inv.Reserved,
+			Down: slices.Contains(p.Traits, TraitDown), Drained: drained[p.Parent],
+		}
+		l.Free = max(0, l.Total-l.Claimed-l.Unclaimed)
+		for _, t := range p.Traits {
+			if network, ok := strings.CutPrefix(t, traitNetwork); ok {
+				l.Network = strings.ToLower(network)
+			}
+		}
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b Link) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.PF, b.PF)) })
+	return out
+}
