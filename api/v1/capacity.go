@@ -42,4 +42,5 @@ type RateCapacity struct {
 	Guaranteed float64 `json:"guaranteed"`           // to VMs that are here, also where more is guaranteed than there is
 	Free       float64 `json:"free"`                 // what can still be guaranteed
 	Source     string  `json:"total_from,omitempty"` // who says so: driver, qualified or configured
+	Enforced   bool    `json:"enforced"`             // guarantees of it are kept: not in observe mode, nor by an allocator that ignores them
 }

@@ -13,9 +13,13 @@ import (
 func Capacity(v *model.View) api.HostCapacity {
 	x := NewIndex(v)
 	claims := bandwidth.ClaimsOf(bandwidth.AskedOf(x.Snapshot, &x.Rules))
+	var law model.AllocatorInfo // in observe mode none
+	if x.Mode == model.ModeEnforce && x.Bandwidth != nil {
+		law = bandwidth.Allocators()[x.Bandwidth.Allocator]
+	}
 	out := api.HostCapacity{
 		Observed: x.Snapshot.Time, PFs: []api.PFCapacity{}, Guarantees: []api.Guarantee{},
-		Packets: rateCapacity(x.Rules.HostPackets, claims.Packets),
+		Packets: rateCapacity(x.Rules.HostPackets, claims.Packets, law.Packets),
 		Drained: x.Rules.Drain || slices.ContainsFunc(x.Overrides, func(o model.Override) bool { return o.Kind == model.OverrideDrain }),
 	}
 	for i := range x.Snapshot.PFs {
@@ -25,7 +29,7 @@ func Capacity(v *model.View) api.HostCapacity {
 		}
 		l := api.PFCapacity{
 			PF: pf.Name, Address: string(pf.Address), Driver: pf.Driver, Network: pf.Network, NUMANode: pf.NUMANode, LinkUp: pf.LinkUp,
-			Managed: pf.Managed, Bits: rateCapacity(pf.Shared(), claims.Links[pf.Name]),
+			Managed: pf.Managed, Bits: rateCapacity(pf.Shared(), claims.Links[pf.Name], law.Bits),
 		}
 		if pf.Uplink.Why == "" {
 			l.Uplink = pf.Uplink.Kind
@@ -49,6 +53,8 @@ func Capacity(v *model.View) api.HostCapacity {
 	return out
 }
 
-func rateCapacity(total, guaranteed uint64) api.RateCapacity {
-	return api.RateCapacity{Total: float64(total), Guaranteed: float64(guaranteed), Free: float64(max(total, guaranteed) - guaranteed)}
+func rateCapacity(total, guaranteed uint64, enforced bool) api.RateCapacity {
+	return api.RateCapacity{
+		Total: float64(total), Guaranteed: float64(guaranteed), Free: float64(max(total, guaranteed) - guaranteed), Enforced: enforced,
+	}
 }

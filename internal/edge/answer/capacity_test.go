@@ -103,6 +103,22 @@ func TestCapacityIsWhatAdmissionAllows(t *testing.T) {
 	})
 }
 
+// A guarantee is enforced by allocators that know it, and not in observe mode.
+func TestCapacityIsEnforced(t *testing.T) {
+	for allocator, want := range map[string][2]bool{"waterfill": {true, true}, "daqs": {true, false}, "equal": {false, false}, "": {false, false}} {
+		for _, mode := range []model.Mode{model.ModeEnforce, model.ModeObserve} {
+			v := &model.View{Mode: mode, Snapshot: &model.Snapshot{PFs: []model.PF{{Name: "pf0", Network: "br0"}}}}
+			if allocator != "" {
+				v.Bandwidth = &model.Bandwidth{Allocator: allocator}
+			}
+			c := Capacity(v)
+			if got := [2]bool{c.PFs[0].Bits.Enforced, c.Packets.Enforced}; mode == model.ModeEnforce && got != want || mode == model.ModeObserve && got != [2]bool{} {
+				t.Errorf("%s, %q: %v", mode, allocator, got)
+			}
+		}
+	}
+}
+
 // Before the first observation nothing is free; a drained host says so.
 func TestCapacityOfNothing(t *testing.T) {
 	if c := Capacity(nil); len(c.PFs) != 0 || c.Packets.Free != 0 || c.Drained {

@@ -46,6 +46,9 @@ func printHostCapacity(w io.Writer, c api.HostCapacity) {
 		packets := capacityRow(nil, c.Packets, func(x float64) string { return model.Rate{Packets: uint64(x)}.String() })
 		fmt.Fprintf(w, "packets/s on virtio: %s carried, %s guaranteed, %s free\n", packets[0], packets[1], packets[2])
 	}
+	if len(c.PFs) > 0 && !c.PFs[0].Bits.Enforced {
+		fmt.Fprintln(w, "Nothing keeps these guarantees: that takes mode: enforce, and an allocator that knows them, as waterfill.")
+	}
 	if c.Drained {
 		fmt.Fprintln(w, "The host is drained: none of its VMs has a VF.")
 	}

@@ -125,8 +125,8 @@ is brought up to date afterwards. What others own in Placement is not touched.`,
 func (a *app) fleetPlaceCommand(f *fleetFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "place UUID", Short: "claim a guarantee for a VM that is to come, on the best host",
-		Long: `Looks for PFs that can still guarantee as much, on hosts that are not drained, and claims it
-on the one that keeps the greatest part of its link free. If somebody else was faster, the
+		Long: `Looks for PFs that can still guarantee as much, on hosts that enforce guarantees and are not
+drained, and claims it on the one that keeps the greatest part of its link free. If somebody else was faster, the
 next one is tried. The VM need not exist: UUID and MAC are those that its definition will
 have. Define it on that host with that guarantee; until then, and until sluice fleet release,
 nobody else can claim it. Placing the same again prints the same host.`,
@@ -222,7 +222,7 @@ func (a *app) fleetListCommand(f *fleetFlags) *cobra.Command {
 		Use: "list", Short: "list what each PF of the fleet carries, and what of that is claimed",
 		Long: `Lists the PFs of all hosts that publish, with what their links carry, what is claimed of
 that, what is guaranteed there without a claim (UNCLAIMED), and what is free. sluice fleet
-place leaves out PFs that are down, and hosts that are drained.`,
+place leaves out PFs that are down, and hosts that are drained or do not enforce guarantees.`,
 		Example: "sluice fleet list\nsluice fleet list -o json | jq '[.[].free_kilobits_per_second] | add'", Args: noArgs,
 	}
 	return printing(a, c, func(ctx context.Context, _ []string) ([]fleet.Link, error) {
@@ -243,6 +243,8 @@ func printLinks(w io.Writer, list []fleet.Link) {
 		switch {
 		case l.Drained:
 			state = "drained"
+		case l.Unenforced:
+			state = "unenforced"
 		case l.Down:
 			state = "down"
 		}

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,6 +19,7 @@ import (
 // capacities draws what a host offers and guarantees.
 func capacities(t *rapid.T) *api.HostCapacity {
 	c := fleettest.Capacity()
+	c.Packets.Enforced = rapid.IntRange(0, 3).Draw(t, "packets are enforced") > 0
 	c.Drained = rapid.Bool().Draw(t, "drained")
 	c.Packets.Total = rapid.SampledFrom([]float64{0, 3e5, 1.5e6}).Draw(t, "packets")
 	if rapid.IntRange(0, 3).Draw(t, "PF is gone") == 0 {
@@ -61,6 +63,24 @@ func foreign(s fleet.State) map[string]any {
 		}
 	}
 	return out
+}
+
+// faulty fails after some writes, of which the last may have been carried out.
+type faulty struct {
+	*fleettest.Ledger
+	left int
+	lost bool
+}
+
+func (f *faulty) Do(ctx context.Context, r fleet.Request) error {
+	f.left--
+	if f.left >= 0 {
+		return f.Ledger.Do(ctx, r)
+	}
+	if f.lost && f.left == -1 {
+		_ = f.Ledger.Do(ctx, r)
+	}
+	return errors.New("killed")
 }
 
 // reserved is what Place has claimed, in kbit/s.
@@ -145,15 +165,9 @@ func TestPublish(t *testing.T) {
 			}
 			c := capacities(t)
 			left := rapid.IntRange(0, 3).Draw(t, "writes before a kill")
-			if rapid.Bool().Draw(t, "killed") { // between any two writes; the next round begins anew
-				l.Before = func(fleet.Request) error {
-					if left--; left < 0 {
-						return errors.New("killed")
-					}
-					return nil
-				}
-				_, _, _ = fleet.Publish(t.Context(), l, h, c)
-				l.Before = nil
+			if rapid.Bool().Draw(t, "killed") { // before or after any write; the next round begins anew
+				fault := &faulty{Ledger: l, left: left, lost: rapid.Bool().Draw(t, "only the answer is lost")}
+				_, _, _ = fleet.Publish(t.Context(), fault, h, c)
 				c = capacities(t)
 			}
 			start := read()

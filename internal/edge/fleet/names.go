@@ -15,10 +15,11 @@ const (
 	ConsumerType = "SLUICE_SLA"
 	Project      = "sluice" // of all consumers
 
-	TraitHost    = traitPrefix + "HOST"
-	TraitPF      = traitPrefix + "PF"
-	TraitDrained = traitPrefix + "DRAINED" // of a host: its VMs are to keep to virtio
-	TraitDown    = traitPrefix + "DOWN"    // of a PF: its link is down, or it is gone
+	TraitHost       = traitPrefix + "HOST"
+	TraitPF         = traitPrefix + "PF"
+	TraitDrained    = traitPrefix + "DRAINED"    // of a host: its VMs are to keep to virtio
+	TraitUnenforced = traitPrefix + "UNENFORCED" // of a host: nothing keeps its guarantees
+	TraitDown       = traitPrefix + "DOWN"       // of a PF: its link is down, or it is gone
 
 	traitPrefix   = "CUSTOM_SLUICE_" // all traits that are ours begin with it
 	traitNetwork  = traitPrefix + "NETWORK_"

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math"
+	"slices"
 
 	"sluice/api/v1"
 )
@@ -24,9 +25,15 @@ type Promise struct {
 
 // OfferOf is the Offer of a host with that capacity. What is offered is rounded down, what is promised up.
 func OfferOf(h Host, c *api.HostCapacity) Offer {
-	host := Provider{ID: h.ID, Name: h.providerName(), Traits: []string{TraitHost}, Inventories: inventories(ClassPackets, c.Packets.Total)}
+	host := Provider{ID: h.ID, Name: h.providerName(), Traits: []string{TraitHost}}
+	if c.Packets.Enforced {
+		host.Inventories = inventories(ClassPackets, c.Packets.Total)
+	}
 	if c.Drained {
 		host.Traits = append(host.Traits, TraitDrained)
+	}
+	if slices.ContainsFunc(c.PFs, func(pf api.PFCapacity) bool { return !pf.Bits.Enforced }) {
+		host.Traits = append(host.Traits, TraitUnenforced)
 	}
 	o := Offer{Host: h, Providers: []Provider{host}}
 	for i := range c.PFs {

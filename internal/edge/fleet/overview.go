@@ -8,23 +8,25 @@ import (
 
 // Link is what the ledger says of a PF.
 type Link struct {
-	Host      string `json:"host"`
-	PF        string `json:"pci_address"`
-	Network   string `json:"network"`                      // as its trait spells it
-	Total     int    `json:"kilobits_per_second"`          // 0: nothing is offered
-	Claimed   int    `json:"claimed_kilobits_per_second"`  // by all consumers
-	Unclaimed int    `json:"reserved_kilobits_per_second"` // guaranteed there without a claim
-	Free      int    `json:"free_kilobits_per_second"`
-	Down      bool   `json:"down"`
-	Drained   bool   `json:"drained"` // its host is
+	Host       string `json:"host"`
+	PF         string `json:"pci_address"`
+	Network    string `json:"network"`                      // as its trait spells it
+	Total      int    `json:"kilobits_per_second"`          // 0: nothing is offered
+	Claimed    int    `json:"claimed_kilobits_per_second"`  // by all consumers
+	Unclaimed  int    `json:"reserved_kilobits_per_second"` // guaranteed there without a claim
+	Free       int    `json:"free_kilobits_per_second"`
+	Down       bool   `json:"down"`
+	Drained    bool   `json:"drained"`    // its host is
+	Unenforced bool   `json:"unenforced"` // nothing keeps guarantees at its host
 }
 
 // Links lists the PFs of the fleet, by host and address.
 func Links(s *State) []Link {
-	drained := map[string]bool{}
+	drained, idle := map[string]bool{}, map[string]bool{}
 	for i := range s.Providers {
 		p := &s.Providers[i]
 		drained[p.ID] = slices.Contains(p.Traits, TraitDrained)
+		idle[p.ID] = slices.Contains(p.Traits, TraitUnenforced)
 	}
 	out := []Link{}
 	for i := range s.Providers {
@@ -35,7 +37,7 @@ func Links(s *State) []Link {
 		inv := p.Inventories[ClassBits]
 		l := Link{
 			Host: hostOf(p.Name), PF: addressOf(p.Name), Total: inv.Total, Claimed: p.Used[ClassBits], Unclaimed: inv.Reserved,
-			Down: slices.Contains(p.Traits, TraitDown), Drained: drained[p.Parent],
+			Down: slices.Contains(p.Traits, TraitDown), Drained: drained[p.Parent], Unenforced: idle[p.Parent],
 		}
 		l.Free = max(0, l.Total-l.Claimed-l.Unclaimed)
 		for _, t := range p.Traits {

@@ -26,12 +26,12 @@ func Capacity() *api.HostCapacity {
 	pf := func(name, address, network string) api.PFCapacity {
 		return api.PFCapacity{
 			PF: name, Address: address, Driver: "ixgbe", Network: network, Uplink: "linux-bridge", LinkUp: true, Managed: true,
-			Bits: api.RateCapacity{Total: 10e9, Free: 10e9, Source: "driver"},
+			Bits: api.RateCapacity{Total: 10e9, Free: 10e9, Source: "driver", Enforced: true},
 		}
 	}
 	return &api.HostCapacity{
 		Observed: time.Unix(1, 0), PFs: []api.PFCapacity{pf("pf0", PF0, "red"), pf("pf1", PF1, "blue")},
-		Packets: api.RateCapacity{Total: 1.5e6},
+		Packets: api.RateCapacity{Total: 1.5e6, Enforced: true},
 	}
 }
 
@@ -143,6 +143,10 @@ func Contract(t *testing.T, l fleet.Ledger) {
 	down := Capacity()
 	down.PFs[0].LinkUp = false
 	c.publish(b, down)
+	c.candidates(red)
+	idle := Capacity()
+	idle.PFs[0].Bits.Enforced, idle.PFs[1].Bits.Enforced = false, false
+	c.publish(b, idle)
 	c.candidates(red)
 	c.publish(a, Capacity())
 	c.publish(b, Capacity())

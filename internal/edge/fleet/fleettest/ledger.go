@@ -103,7 +103,8 @@ func (l *Ledger) Candidates(_ context.Context, a fleet.Ask) (out []fleet.Candida
 		p := l.providers[id]
 		root := l.providers[l.rootOf(p)]
 		lacks := slices.ContainsFunc(append([]string{fleet.TraitPF}, a.Traits...), func(t string) bool { return !slices.Contains(p.Traits, t) })
-		away := slices.Contains(p.Traits, fleet.TraitDown) || slices.Contains(root.Traits, fleet.TraitDrained)
+		away := slices.Contains(p.Traits, fleet.TraitDown) || slices.Contains(root.Traits, fleet.TraitDrained) ||
+			slices.Contains(root.Traits, fleet.TraitUnenforced)
 		if lacks || away || a.Host != "" && a.Host != root.ID {
 			continue
 		}

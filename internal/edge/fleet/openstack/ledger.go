@@ -220,12 +220,12 @@ func (l *Ledger) Claim(ctx context.Context, consumer string) (fleet.Claim, bool,
 
 // Candidates implements fleet.Ledger.
 func (l *Ledger) Candidates(ctx context.Context, a fleet.Ask) ([]fleet.Candidate, error) {
-	if err := l.know(ctx, fleet.TraitPF, fleet.TraitDown, fleet.TraitDrained); err != nil {
+	if err := l.know(ctx, fleet.TraitPF, fleet.TraitDown, fleet.TraitDrained, fleet.TraitUnenforced); err != nil {
 		return nil, err
 	}
 	required := strings.Join(append([]string{fleet.TraitPF, "!" + fleet.TraitDown}, a.Traits...), ",")
 	q := allocationcandidates.ListOpts{
-		Limit: a.Limit, RootRequired: "!" + fleet.TraitDrained, InTree: a.Host,
+		Limit: a.Limit, RootRequired: "!" + fleet.TraitDrained + ",!" + fleet.TraitUnenforced, InTree: a.Host,
 		ResourceGroups: map[string]allocationcandidates.ResourceGroup{"_NET": {
 			Resources: fmt.Sprintf("%s:%d", fleet.ClassBits, a.Kbits), Required: []string{required}, InTree: a.Host,
 		}},
