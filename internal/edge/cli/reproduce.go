@@ -75,7 +75,7 @@ func (a *app) reproduce(c *cobra.Command, args []string, o *reproduceOptions) er
 		return err
 	}
 	meter.end()
-	if err := toFile(o.html, list, report.ReproducedHTML); err != nil {
+	if err := toFile(o.html, list, reportOf(a, c, args, report.ReproducedHTML)); err != nil {
 		return err
 	}
 	write := report.Reproduced

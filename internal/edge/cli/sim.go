@@ -104,7 +104,7 @@ func (a *app) sim(c *cobra.Command, args []string, o *simOptions) error {
 		return err
 	}
 	meter.end()
-	return o.write(a.std.Out, r)
+	return o.write(a.std.Out, r, reportOf(a, c, args, report.HTML))
 }
 
 // interruptible returns when ctx ends, whatever f is doing: reading a long file, or searching. What f has started ends with
@@ -259,11 +259,11 @@ func (o *simOptions) base(args []string, m *progress, notes io.Writer) (*scenari
 }
 
 // write prints the result and writes the requested files.
-func (o *simOptions) write(w io.Writer, r *scenario.Result) error {
+func (o *simOptions) write(w io.Writer, r *scenario.Result, html func(io.Writer, *scenario.Result) error) error {
 	if err := toFile(o.decisions, r, report.Decisions); err != nil {
 		return err
 	}
-	if err := toFile(o.html, r, report.HTML); err != nil {
+	if err := toFile(o.html, r, html); err != nil {
 		return err
 	}
 	switch o.output {

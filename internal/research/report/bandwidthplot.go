@@ -22,9 +22,9 @@ import (
 //go:embed bandwidth.html
 var bandwidthText string
 
-var bandwidthPage = template.Must(template.New("bandwidth").Funcs(template.FuncMap{
+var bandwidthPage = newPage("bandwidth", bandwidthText, template.FuncMap{
 	"percent": percent, "rate": rate, "span": model.Span, "bits": model.Bits,
-}).Parse(bandwidthText))
+})
 
 // mostDrawn bounds the VMs whose rates are drawn.
 const mostDrawn = 8
@@ -35,6 +35,8 @@ const panelHeight = 120
 // keptPage is the data of the page.
 type keptPage struct {
 	*scenario.Result
+	About   About
+	Verdict string
 	Summary string
 	Legend  string
 	Few     int // VMs drawn, of more; 0: all
@@ -42,8 +44,8 @@ type keptPage struct {
 }
 
 // keptHTML writes a page with the rates of VMs over time under each allocator.
-func keptHTML(w io.Writer, r *scenario.Result) error {
-	d := keptPage{Result: r, Summary: Summary(r), Legend: keptLegend}
+func keptHTML(w io.Writer, r *scenario.Result, about About) error {
+	d := keptPage{Result: r, About: about, Verdict: keptVerdict(r.Guaranteed), Summary: Summary(r), Legend: keptLegend}
 	g := r.Guaranteed
 	rows := drawn(g, mostDrawn)
 	if len(rows) < len(g.Allocators[0].VMs) {
@@ -124,30 +126,28 @@ func panel(r *scenario.Result, b *scenario.BandwidthPlot, vm int, top float64) (
 	p, unit := axes(r, b.VMs[vm])
 	p.Y.Min, p.Y.Max = 0, max(top, 1)
 	p.Y.Tick.Marker = siTicks{}
-	at := func(bin int) float64 { return float64(r.Duration) / unit * float64(bin) / float64(len(b.Sent[vm])) }
-	want := make([]float64, len(b.Want[vm]))
-	for i, x := range b.Want[vm] {
-		want[i] = min(x, p.Y.Max)
+	at := func(bin int) float64 {
+		return float64(r.Duration) / unit * float64(bin*binsPerStep) / float64(len(b.Sent[vm]))
 	}
-	demand, err := between(at, make([]float64, len(want)), want)
-	if err != nil {
+	sent, due := coarse(b.Sent[vm]), coarse(b.Promised[vm])
+	want := coarse(b.Want[vm])
+	for i := range want {
+		want[i] = min(want[i], p.Y.Max)
+	}
+	if err := area(p, at, make([]float64, len(want)), want, demandColour); err != nil {
 		return nil, err
 	}
-	demand.Color = demandColour
-	short, err := between(at, b.Sent[vm], upTo(b.Promised[vm], b.Sent[vm]))
-	if err != nil {
+	if err := area(p, at, sent, upTo(due, sent), shortColour); err != nil {
 		return nil, err
 	}
-	short.Color = shortColour
-	p.Add(demand, short)
 	for _, l := range []struct {
 		rates  []float64
 		colour color.RGBA
 		dashes []vg.Length
 	}{
-		{b.Allowed[vm], allowedColour, nil},
-		{promised(b.Promised[vm]), promisedColour, []vg.Length{4, 3}},
-		{b.Sent[vm], sentColour, nil},
+		{coarse(b.Allowed[vm]), allowedColour, nil},
+		{promised(due), promisedColour, []vg.Length{4, 3}},
+		{sent, sentColour, nil},
 	} {
 		if err := steps(p, at, l.rates, l.colour, l.dashes); err != nil {
 			return nil, err
@@ -175,47 +175,75 @@ func upTo(promised, sent []float64) []float64 {
 	return out
 }
 
-// between returns the area between two rates, bin by bin.
-func between(at func(int) float64, low, high []float64) (*plotter.Polygon, error) {
-	pts := make(plotter.XYs, 0, 4*len(low))
-	for i := range low {
-		pts = append(pts, plotter.XY{X: at(i), Y: high[i]}, plotter.XY{X: at(i + 1), Y: high[i]})
+// binsPerStep is how many bins become one in a plot: more would be finer than a screen shows, and make pages of megabytes.
+const binsPerStep = 2
+
+// coarse returns the means of neighbouring bins. A bin without a limit (NaN) counts only if its neighbour has none either.
+func coarse(rates []float64) []float64 {
+	out := make([]float64, 0, len(rates)/binsPerStep+1)
+	for part := range slices.Chunk(rates, binsPerStep) {
+		sum, n := 0.0, 0
+		for _, x := range part {
+			if !math.IsNaN(x) {
+				sum, n = sum+x, n+1
+			}
+		}
+		out = append(out, sum/float64(n))
 	}
-	for i := len(low) - 1; i >= 0; i-- {
-		pts = append(pts, plotter.XY{X: at(i + 1), Y: low[i]}, plotter.XY{X: at(i), Y: low[i]})
+	return out
+}
+
+// area fills what is between two rates, bin by bin, with one polygon for each stretch in which they differ.
+func area(p *plot.Plot, at func(int) float64, low, high []float64, c color.RGBA) error {
+	for from := 0; from < len(low); {
+		to := from
+		for to < len(low) && high[to] > low[to] {
+			to++
+		}
+		if to > from {
+			pts := outline(at, high, from, to)
+			under := outline(at, low, from, to)
+			slices.Reverse(under)
+			a, err := plotter.NewPolygon(append(pts, under...))
+			if err != nil {
+				return err
+			}
+			a.Width, a.Color = 0, c
+			p.Add(a)
+		}
+		from = to + 1
 	}
-	a, err := plotter.NewPolygon(pts)
-	if err != nil {
-		return nil, err
+	return nil
+}
+
+// outline returns the corners of a rate in some bins; equal neighbours share one step.
+func outline(at func(int) float64, rates []float64, from, to int) (pts plotter.XYs) {
+	for i := from; i < to; i++ {
+		if n := len(pts); i > from && rates[i] == rates[i-1] {
+			pts[n-1].X = at(i + 1)
+			continue
+		}
+		pts = append(pts, plotter.XY{X: at(i), Y: rates[i]}, plotter.XY{X: at(i + 1), Y: rates[i]})
 	}
-	a.Width = 0
-	return a, nil
+	return pts
 }
 
 // steps draws a rate, bin by bin, where it is within the plot and not NaN.
 func steps(p *plot.Plot, at func(int) float64, rates []float64, c color.RGBA, dashes []vg.Length) error {
-	var pts plotter.XYs
-	end := func() error {
-		if len(pts) == 0 {
-			return nil
+	for from := 0; from < len(rates); {
+		to := from
+		for to < len(rates) && rates[to] <= p.Y.Max { // not of NaN
+			to++
 		}
-		l, err := plotter.NewLine(pts)
-		if err != nil {
-			return err
-		}
-		l.Color, l.Width, l.Dashes = c, 1.1, dashes
-		p.Add(l)
-		pts = nil
-		return nil
-	}
-	for i, x := range rates {
-		if math.IsNaN(x) || x > p.Y.Max {
-			if err := end(); err != nil {
+		if to > from {
+			l, err := plotter.NewLine(outline(at, rates, from, to))
+			if err != nil {
 				return err
 			}
-			continue
+			l.Color, l.Width, l.Dashes = c, 1.1, dashes
+			p.Add(l)
 		}
-		pts = append(pts, plotter.XY{X: at(i), Y: x}, plotter.XY{X: at(i + 1), Y: x})
+		from = to + 1
 	}
-	return end()
+	return nil
 }

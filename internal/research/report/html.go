@@ -13,15 +13,30 @@ import (
 //go:embed page.html
 var pageText string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
+//go:embed frame.html
+var frameText string
+
+// About is what a report says of itself at its end.
+type About struct {
+	Command string // that made it
+	Version string
+}
+
+// newPage parses a page, which has the style and the foot of all reports.
+func newPage(name, text string, funcs template.FuncMap) *template.Template {
+	return template.Must(template.Must(template.New(name).Funcs(funcs).Parse(text)).Parse(frameText))
+}
+
+var page = newPage("page", pageText, template.FuncMap{
 	"base": filepath.Base, "percent": percent, "rate": rate, "span": model.Span, "worst": worstOf, "optima": optima, "learned": learnedRows,
 	"lasting": model.Lasting,
 	"share":   func(x float64) string { return percent(100 * x) },
-}).Parse(pageText))
+})
 
 // pageData is the data of the page.
 type pageData struct {
 	*scenario.Result
+	About   About
 	Summary string
 	Verdict string // "": there is none
 	Legend  string
@@ -39,11 +54,11 @@ type drawing struct {
 }
 
 // HTML writes a self-contained page, with styles and plots.
-func HTML(w io.Writer, r *scenario.Result) error {
+func HTML(w io.Writer, r *scenario.Result, about About) error {
 	if r.Guaranteed != nil {
-		return keptHTML(w, r)
+		return keptHTML(w, r, about)
 	}
-	d := pageData{Result: r, Summary: Summary(r), Verdict: verdict(r), Legend: legend(r), Scored: r.Optimum != nil}
+	d := pageData{Result: r, About: about, Summary: Summary(r), Verdict: verdict(r), Legend: legend(r), Scored: r.Optimum != nil}
 	loss, err := lossPlot(r)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 func both(t *testing.T, r *scenario.Result) (table, page string) {
 	t.Helper()
 	var tab, html bytes.Buffer
-	if err := errors.Join(report.Table(&tab, r), report.HTML(&html, r)); err != nil {
+	if err := errors.Join(report.Table(&tab, r), report.HTML(&html, r, report.About{})); err != nil {
 		t.Fatal(err)
 	}
 	return tab.String(), html.String()
@@ -34,7 +34,7 @@ func TestLearnedIsShown(t *testing.T) {
 		{Until: 5 * time.Minute, Learned: []scenario.LearnedStat{{Group: "web", VMs: 6, Known: 5, Burst: 47.9, Between: 110, Seen: 20}}},
 	}
 	const early, late = "early       6    1      31 s   1m       1\n", "web         6    5      48 s   1m50s    20\n"
-	const row = "<td>activity</td><td>5m</td><td class=\"name\">web</td><td>6</td><td>5</td><td>48 s</td><td>1m50s</td><td>20</td>"
+	const row = "<td>activity</td><td>5m</td><td class=\"text\">web</td><td>6</td><td>5</td><td>48 s</td><td>1m50s</td><td>20</td>"
 	table, page := both(t, r)
 	if !strings.Contains(table, "LEARNED OF  VMS  KNOWN  BURST  BETWEEN  SEEN\n"+late) || strings.Contains(table, early) {
 		t.Errorf("want the end of the run alone:\n%s", table)

@@ -32,7 +32,7 @@ var colours = []color.RGBA{
 
 func colour(i int) color.RGBA { return colours[i%len(colours)] }
 
-const width = 920 // of all plots, in points
+const width = 600 // of plots that have a row of their own, in points: a phone shows their text in two thirds of its size
 
 // render makes an SVG element of a plot.
 func render(p *plot.Plot, height int) (template.HTML, error) {

@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/research/report"
+	"sluice/internal/research/reproduce"
 	"sluice/internal/research/scenario"
 )
 
@@ -45,7 +46,7 @@ func result(t *testing.T, o scenario.RunOptions) *scenario.Result {
 func TestPageStandsAlone(t *testing.T) {
 	for _, o := range []scenario.RunOptions{{}, {NoOptimum: true}} {
 		var b bytes.Buffer
-		if err := report.HTML(&b, result(t, o)); err != nil {
+		if err := report.HTML(&b, result(t, o), report.About{}); err != nil {
 			t.Fatal(err)
 		}
 		page := b.String()
@@ -89,6 +90,65 @@ bandwidth:
   allocators: [{name: none}, {name: waterfill}]
 `
 
+// Every report says first what came out, and last what made it.
+func TestReportsBeginWithTheVerdict(t *testing.T) {
+	about := report.About{Command: "sluice sim 'a b.yaml' --html=r.html", Version: "1.2.3"}
+	kept, err := scenario.Parse(config.Document{Name: "t.yaml", Data: []byte(guaranteed)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := kept.Run(t.Context(), scenario.RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	papers, err := reproduce.Run(t.Context(), reproduce.Options{Paper: "daqs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, write := range map[string]func(io.Writer) error{
+		"best policy here":               func(w io.Writer) error { return report.HTML(w, result(t, scenario.RunOptions{}), about) },
+		"waterfill does best here":       func(w io.Writer) error { return report.HTML(w, shared, about) },
+		"Of 2 experiments, 2 can be run": func(w io.Writer) error { return report.ReproducedHTML(w, papers, about) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		above, _, _ := strings.Cut(b.String(), "<table")
+		if _, verdict, _ := strings.Cut(above, `<p class="verdict">`); !strings.Contains(verdict, want) {
+			t.Errorf("above the first table is %q, want %q", verdict, want)
+		}
+		_, last, _ := strings.Cut(b.String(), "<footer>")
+		if !strings.HasPrefix(last, "Made by Sluice 1.2.3: <code>sluice sim &#39;a b.yaml&#39; --html=r.html</code>") {
+			t.Errorf("the last words are %q", last)
+		}
+	}
+}
+
+// A report of many VMs whose rates never rest, under many allocators, can be sent by mail.
+func TestReportsAreSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some seconds")
+	}
+	for _, file := range []string{"churn-100.yaml", "cold-link.yaml", "bursts.yaml"} {
+		s, err := scenario.Open("../../../scenarios/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Run(t.Context(), scenario.RunOptions{NoOptimum: true, Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := report.HTML(&b, r, report.About{}); err != nil {
+			t.Fatal(err)
+		}
+		if b.Len() > 1e6 {
+			t.Errorf("%s: %d bytes, want less than a million", file, b.Len())
+		}
+	}
+}
+
 // A shortfall is drawn in the legend's colour, times are shown only under the lowest panel, and no promise is drawn for VMs without one.
 func TestGuaranteesAreDrawnAsTheLegendSays(t *testing.T) {
 	s, err := scenario.Parse(config.Document{Name: "t.yaml", Data: []byte(guaranteed)})
@@ -100,7 +160,7 @@ func TestGuaranteesAreDrawnAsTheLegendSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b, tab bytes.Buffer
-	if err := errors.Join(report.HTML(&b, r), report.Table(&tab, r)); err != nil {
+	if err := errors.Join(report.HTML(&b, r, report.About{}), report.Table(&tab, r)); err != nil {
 		t.Fatal(err)
 	}
 	_, page, _ := strings.Cut(b.String(), "<svg")
@@ -175,7 +235,7 @@ func TestTableNamesTheWorst(t *testing.T) {
 	r.Charge.Risk = 6e5
 	lines := func() []string {
 		var tab, page bytes.Buffer
-		if err := errors.Join(report.Table(&tab, r), report.HTML(&page, r)); err != nil {
+		if err := errors.Join(report.Table(&tab, r), report.HTML(&page, r, report.About{})); err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range []string{tab.String(), page.String()} {

@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"sluice/internal/model"
 	"sluice/internal/research/published"
 	"sluice/internal/research/reproduce"
 )
@@ -22,30 +23,32 @@ import (
 //go:embed reproduce.html
 var reproducedText string
 
-var reproducedPage = template.Must(template.New("reproduce").Funcs(template.FuncMap{
+var reproducedPage = newPage("reproduce", reproducedText, template.FuncMap{
 	"ours": ours, "stated": stated, "tolerance": tolerance, "remarks": remarks, "number": published.Number,
 	"short": func(x float64) string { return published.Digits(x, 4) },
 	"first": func(list []drawnFigure, i int) bool { return i == 0 || list[i-1].Paper != list[i].Paper },
-}).Parse(reproducedText))
+})
 
 // drawnFigure is a figure with its plots.
 type drawnFigure struct {
 	*reproduce.Outcome
-	Plot template.HTML
+	Plots []template.HTML // published, and ours
 }
 
 // ReproducedHTML writes a self-contained page with the papers' plots redrawn beside ours.
-func ReproducedHTML(w io.Writer, list []*reproduce.Outcome) error {
+func ReproducedHTML(w io.Writer, list []*reproduce.Outcome, about About) error {
 	d := struct {
+		About   About
+		Verdict string
 		Figures []drawnFigure
 		Counts  []Count
 		Legend  string
-	}{Counts: Counts(list), Legend: reproducedLegend}
+	}{About: about, Verdict: reproducedVerdict(list), Counts: Counts(list), Legend: reproducedLegend}
 	for _, x := range list {
 		f := drawnFigure{Outcome: x}
 		if x.Figure.Y != "" {
 			var err error
-			if f.Plot, err = beside(x); err != nil {
+			if f.Plots, err = beside(x); err != nil {
 				return fmt.Errorf("%s, %s: %w", x.Paper.Name, x.Figure.Name, err)
 			}
 		}
@@ -90,8 +93,19 @@ func linesOf(x *reproduce.Outcome) (out []line) {
 	return out
 }
 
-// beside draws what is published on the left and ours on the right, on the same axes.
-func beside(x *reproduce.Outcome) (template.HTML, error) {
+// reproducedVerdict counts the experiments that come out.
+func reproducedVerdict(list []*reproduce.Outcome) string {
+	all := Counts(list)[len(Counts(list))-1]
+	s := fmt.Sprintf("Of %s, %d can be run here: %d come out (%d of these by what was fitted to them) and %d do not, each with the reason.",
+		model.Plural(all.Experiments, "experiment"), all.Experiments-all.OutOfScope, all.Derived+all.Fitted, all.Fitted, all.Contradicted)
+	if n := reproduce.Unexpected(list); n > 0 {
+		s += fmt.Sprintf(" %s not as said here.", map[bool]string{true: "One point is", false: fmt.Sprint(n, " points are")}[n == 1])
+	}
+	return s
+}
+
+// beside draws what is published, and ours on the same axes.
+func beside(x *reproduce.Outcome) (out []template.HTML, err error) {
 	lines := linesOf(x)
 	left, right := panelOf(x, "published"), panelOf(x, "ours")
 	if !slices.ContainsFunc(lines, func(l line) bool { return len(l.published) > 0 }) {
@@ -100,20 +114,22 @@ func beside(x *reproduce.Outcome) (template.HTML, error) {
 	frame(x.Figure, lines, left, right)
 	for i, l := range lines {
 		if err := drawOurs(x.Figure, right, &l, i, len(lines)); err != nil {
-			return "", err
+			return nil, err
 		}
 		if err := drawPublished(x.Figure, left, &l, i, len(lines)); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	c := vgsvg.New(width, 260)
-	row := [][]*plot.Plot{{left, right}}
-	for _, cells := range plot.Align(row, draw.Tiles{Rows: 1, Cols: 2, PadX: 24, PadRight: 12, PadTop: 4}, draw.New(c)) {
-		for i, cell := range cells {
-			row[0][i].Draw(cell)
+	for _, p := range []*plot.Plot{left, right} {
+		c := vgsvg.New(380, 240)
+		p.Draw(draw.Crop(draw.New(c), 0, -12, 0, -4)) // room for the last tick's label
+		svg, err := element(c)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, svg)
 	}
-	return element(c)
+	return out, nil
 }
 
 func panelOf(x *reproduce.Outcome, title string) *plot.Plot {

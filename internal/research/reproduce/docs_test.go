@@ -55,13 +55,13 @@ func checkFormats(t *testing.T, list []*reproduce.Outcome) {
 		t.Error(err)
 	}
 	var page strings.Builder
-	if err := report.ReproducedHTML(&page, list); err != nil {
+	if err := report.ReproducedHTML(&page, list, report.About{}); err != nil {
 		t.Fatal(err)
 	}
 	want := 0
 	for _, x := range list {
 		if x.Figure.Y != "" {
-			want++
+			want += 2 // published, and ours
 		}
 	}
 	if got := strings.Count(page.String(), "<svg"); got != want || want == 0 {

@@ -47,7 +47,7 @@ func compare(t *testing.T, name string, allocators ...string) map[string]*scenar
 	var table bytes.Buffer
 	for _, write := range []func() error{
 		func() error { return report.Table(&table, r) },
-		func() error { return report.HTML(new(bytes.Buffer), r) },
+		func() error { return report.HTML(new(bytes.Buffer), r, report.About{}) },
 		func() error { return report.CSV(new(bytes.Buffer), r) },
 		func() error { return report.JSON(new(bytes.Buffer), r) },
 	} {
