@@ -88,6 +88,7 @@ is brought up to date afterwards. What others own in Placement is not touched.`,
 	}
 	f.hostFlags(c)
 	once := c.Flags().Bool("once", false, "look once, and say whether that worked")
+	metrics := c.Flags().String("metrics", "", "also write metrics to this `file`, for the textfile collector of Prometheus' node exporter")
 	every := c.Flags().Duration("every", time.Minute, "`time` between two looks, at least 10s")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *every < 10*time.Second {
@@ -101,9 +102,8 @@ is brought up to date afterwards. What others own in Placement is not touched.`,
 		if err != nil {
 			return err
 		}
-		tell := func(s string) { fmt.Fprintln(a.std.Out, printable(s)) }
 		if !*once {
-			return fleet.Run(c.Context(), l, host, *every, a.client().Capacity, tell)
+			return a.keepPublished(c.Context(), l, host, *every, *metrics)
 		}
 		capacity, err := a.client().Capacity(c.Context())
 		if err != nil {
@@ -114,12 +114,44 @@ is brought up to date afterwards. What others own in Placement is not touched.`,
 			return err
 		}
 		for _, u := range plan.Unclaimed {
-			tell(u.String())
+			a.tell(u.String())
 		}
-		tell(fmt.Sprintf("%s is published: %d writes", host.Name, writes))
+		a.tell(fmt.Sprintf("%s is published: %d writes", host.Name, writes))
 		return nil
 	}
 	return c
+}
+
+// tell prints a line.
+func (a *app) tell(line string) { fmt.Fprintln(a.std.Out, printable(line)) }
+
+// keepPublished publishes until ctx ends.
+func (a *app) keepPublished(ctx context.Context, l fleet.Ledger, host fleet.Host, every time.Duration, file string) error {
+	log := fleet.Log{Tell: a.tell}
+	var metrics fleet.Metrics
+	fleet.Run(ctx, l, host, every, a.client().Capacity, func(r *fleet.Round) {
+		metrics.Add(r, time.Now())
+		if file != "" {
+			if err := replaceReadable(file, metrics.Text()); err != nil && r.Err == nil {
+				r.Err = fmt.Errorf("the metrics: %w", err)
+			}
+		}
+		log.Add(r)
+	})
+	return nil
+}
+
+// replaceReadable replaces a file that others may read. Those who read it meanwhile see the old or the new one.
+func replaceReadable(path string, data []byte) error {
+	next := path + ".new"
+	err := os.WriteFile(next, data, 0o600)
+	if err == nil {
+		err = os.Chmod(next, 0o644) //nolint:gosec // for the node exporter, which is another user
+	}
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	return err
 }
 
 func (a *app) fleetPlaceCommand(f *fleetFlags) *cobra.Command {

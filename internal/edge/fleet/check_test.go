@@ -104,9 +104,8 @@ func TestRun(t *testing.T) {
 		c.Guarantees = []api.Guarantee{fleettest.Guarantee(1, 2e10, 0)}
 		return *c, nil
 	}
-	if err := fleet.Run(ctx, l, h, time.Millisecond, get, func(s string) { told = append(told, s) }); err != nil {
-		t.Fatal(err)
-	}
+	log := fleet.Log{Tell: func(s string) { told = append(told, s) }}
+	fleet.Run(ctx, l, h, time.Millisecond, get, log.Add)
 	const unclaimed = "vm's ua-net0 is guaranteed more than it claims: the ledger has no room for it"
 	if want := []string{"create provider sluice:a: Placement does not answer", "published, 9 writes"}; !slices.Equal(slices.DeleteFunc(told, func(s string) bool { return s == unclaimed }), want) {
 		t.Errorf("told %q, want %q", told, want)

@@ -9,51 +9,60 @@ import (
 	"sluice/internal/base/sleep"
 )
 
-// Run publishes what get returns every so often until ctx ends. What fails is tried again the next time. Tell gets a line for what was
-// done, for guarantees without a claim, and for failures, each when it is new.
+// Round is one look of Run.
+type Round struct {
+	Unclaimed []Unclaimed
+	Writes    int
+	Err       error // why the ledger is not up to date; the next Round tries again
+}
+
+// Run publishes what get returns every so often until ctx ends. After each Round it calls done.
 func Run(
-	ctx context.Context, l Ledger, h Host, every time.Duration, get func(context.Context) (api.HostCapacity, error), tell func(string),
-) error {
-	var last []string
+	ctx context.Context, l Ledger, h Host, every time.Duration, get func(context.Context) (api.HostCapacity, error), done func(*Round),
+) {
 	for {
+		var r Round
 		c, err := get(ctx)
-		var plan Plan
-		var writes int
 		if err == nil {
-			plan, writes, err = Publish(ctx, l, h, &c)
+			var plan Plan
+			plan, r.Writes, err = Publish(ctx, l, h, &c)
+			r.Unclaimed = plan.Unclaimed
 		}
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was told to end
+			return
 		}
-		var lines []string
-		for _, u := range plan.Unclaimed {
-			lines = append(lines, u.String())
-		}
-		if err != nil {
-			lines = append(lines, err.Error())
-		}
-		if writes > 0 && err == nil {
-			tell(fmt.Sprintf("published, %d writes", writes))
-		}
-		for _, line := range added(last, lines) {
-			tell(line)
-		}
-		if last = lines; sleep.For(ctx, every) != nil {
-			return nil //nolint:nilerr // it was told to end
+		r.Err = err
+		done(&r)
+		if sleep.For(ctx, every) != nil {
+			return
 		}
 	}
 }
 
-// added is what is only in the second list.
-func added(before, now []string) (out []string) {
-	known := map[string]bool{}
-	for _, line := range before {
-		known[line] = true
+// Log tells what Rounds did: writes, guarantees without a claim, and failures, each when it is new.
+type Log struct {
+	Tell func(string)
+	last map[string]bool
+}
+
+// Add tells of a Round.
+func (l *Log) Add(r *Round) {
+	if r.Writes > 0 && r.Err == nil {
+		l.Tell(fmt.Sprintf("published, %d writes", r.Writes))
 	}
-	for _, line := range now {
-		if !known[line] {
-			out = append(out, line)
+	var lines []string
+	for i := range r.Unclaimed {
+		lines = append(lines, r.Unclaimed[i].String())
+	}
+	if r.Err != nil {
+		lines = append(lines, r.Err.Error())
+	}
+	now := map[string]bool{}
+	for _, line := range lines {
+		if !l.last[line] && !now[line] {
+			l.Tell(line)
 		}
+		now[line] = true
 	}
-	return out
+	l.last = now
 }

@@ -16,13 +16,18 @@ import (
 // labelsOf maps the name of every scraped metric to its labels.
 type labelsOf map[string][]string
 
-// metricsTable parses the table of docs/metrics.md; a test of package metrics keeps it current.
+// metricsTable parses the tables of docs/metrics.md and docs/fleet.md; tests of packages metrics and fleet keep them current.
 func metricsTable(t *testing.T) labelsOf {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	ofFleet, err := os.ReadFile("../../../docs/fleet.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, ofFleet...)
 	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (gauge|counter|summary) \\| ([a-z_, ]*) \\|")
 	all := labelsOf{"up": nil} // added by Prometheus for every target
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
