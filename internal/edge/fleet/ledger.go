@@ -18,7 +18,7 @@ type Ledger interface {
 	Claim(ctx context.Context, consumer string) (Claim, bool, error)
 	// Candidates returns where there is room, in no order.
 	Candidates(ctx context.Context, a Ask) ([]Candidate, error)
-	// Do carries out a Request. ErrStale, ErrFull and ErrInUse say why not.
+	// Do carries out a Request. ErrStale, ErrFull, ErrInUse and ErrTaken say why not.
 	Do(ctx context.Context, r Request) error
 }
 
@@ -27,6 +27,7 @@ var (
 	ErrStale = errors.New("somebody else has written meanwhile") // a generation is not that of the Request
 	ErrFull  = errors.New("there is no room for the claim")
 	ErrInUse = errors.New("it is in use")
+	ErrTaken = errors.New("another provider has that name")
 )
 
 // State is a part of the ledger as it was read.

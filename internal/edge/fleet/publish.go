@@ -41,6 +41,10 @@ func Publish(ctx context.Context, l Ledger, h Host, c *api.HostCapacity) (plan P
 			if errors.Is(err, ErrStale) || errors.Is(err, ErrFull) || errors.Is(err, ErrInUse) {
 				break // somebody else was faster: look again
 			}
+			if errors.Is(err, ErrTaken) {
+				err = fmt.Errorf("%w; if two hosts have the same name, give one another with --host-name; if this host has a new UUID, "+
+					"delete what it had", err)
+			}
 			if err != nil {
 				return plan, writes, fmt.Errorf("%s: %w", r, err)
 			}

@@ -83,6 +83,13 @@ func Contract(t *testing.T, l fleet.Ledger) {
 	c.publish(b, Capacity())
 	c.rests(a, Capacity())
 
+	// A second host of the same name is refused.
+	namesake := Host("namesake")
+	namesake.Name = "a"
+	if _, _, err := fleet.Publish(t.Context(), l, namesake, Capacity()); !errors.Is(err, fleet.ErrTaken) {
+		t.Errorf("a second host with the name a: %v", err)
+	}
+
 	// A guarantee is claimed, follows the SLA, and ends with it.
 	busy := Capacity()
 	busy.Guarantees = []api.Guarantee{Guarantee(1, 2e9, 5e4)}

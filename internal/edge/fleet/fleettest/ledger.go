@@ -178,7 +178,7 @@ func (l *Ledger) Do(_ context.Context, r fleet.Request) error {
 func (l *Ledger) create(p fleet.Provider) error {
 	for _, other := range l.providers {
 		if other.ID == p.ID || other.Name == p.Name {
-			return fleet.ErrStale
+			return fleet.ErrTaken
 		}
 	}
 	if p.Parent != "" && l.providers[p.Parent] == nil {

@@ -341,7 +341,9 @@ func wrong(what string, err error) error {
 		switch code := codeOf(&answer); code {
 		case "placement.inventory.inuse", "placement.resource_provider.inuse", "placement.resource_provider.cannot_delete_parent":
 			kind = fmt.Errorf("%w (%w)", fleet.ErrInUse, kind)
-		case "placement.concurrent_update", "placement.duplicate_name":
+		case "placement.duplicate_name":
+			kind = fmt.Errorf("%w (%w)", fleet.ErrTaken, kind)
+		case "placement.concurrent_update":
 			kind = fmt.Errorf("%w (%w)", fleet.ErrStale, kind)
 		default:
 			kind = fmt.Errorf("%w (%w)", fleet.ErrFull, kind)
