@@ -215,7 +215,13 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.rules(d.host.conf.Load()) })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
 	past := history.New()
-	past.Tell = d.tell
+	kept, earlier := journal.OpenEvents(filepath.Join(c.StateDir, "events"), d.log)
+	defer kept.Close()
+	past.Resume(earlier)
+	past.Tell = func(e *model.Event) {
+		d.tell(e)
+		kept.Add(e)
+	}
 	d.backend.Seen = past.Add
 	d.whatIf = history.NewWhatIf(past, history.WhatIfEvery, time.Now, computeWhatIf)
 	d.runner.Publish = func(v *model.View) {
@@ -249,6 +255,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	if err := d.serve(ctx, server, dog); err != nil {
 		return err
 	}
+	past.Stop(time.Now())
 	d.log.Info("stopped; VFs stay where they are, and the next start continues")
 	return nil
 }
@@ -272,7 +279,7 @@ func warn(list []string, log *slog.Logger) {
 func (d *daemonState) tell(e *model.Event) {
 	level := slog.LevelInfo
 	switch {
-	case e.Move != 0 || e.Kind == model.EventStart || e.Kind == model.EventError || e.Kind == model.EventErrorEnd:
+	case e.Move != 0 || e.Kind == model.EventStart || e.Kind == model.EventStop || e.Kind == model.EventError || e.Kind == model.EventErrorEnd:
 		return
 	case e.Alarm:
 		level = slog.LevelWarn

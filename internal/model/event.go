@@ -16,6 +16,7 @@ const (
 	EventAsked    EventKind = "request"
 	EventAskedEnd EventKind = "request-over"
 	EventStart    EventKind = "start"
+	EventStop     EventKind = "stop"
 	EventReload   EventKind = "reload"
 	EventMode     EventKind = "mode"
 	EventShort    EventKind = "short" // NICs lack part of what they are promised

@@ -15,6 +15,7 @@ const shortOver = time.Minute
 // Watcher finds the events between Views. Its zero value has seen none. It is not safe for concurrent use.
 type Watcher struct {
 	count    uint64
+	killed   bool // an earlier run ended without a stop
 	started  bool
 	ended    uint64 // ID of the Move that ended last
 	mode     model.Mode
@@ -56,6 +57,17 @@ func (w *Watcher) Next(v *model.View) []model.Event {
 	return w.out
 }
 
+// Resume continues after the last event of an earlier run. It must be called before Next.
+func (w *Watcher) Resume(last *model.Event) {
+	w.count, w.killed = last.ID, last.Kind != model.EventStop
+}
+
+// Stop returns the event that ends a run.
+func (w *Watcher) Stop(at time.Time) model.Event {
+	w.count++
+	return model.Event{ID: w.count, At: at.Round(0), Kind: model.EventStop, Text: "Sluice stopped; VFs stay where they are"}
+}
+
 func (w *Watcher) add(e model.Event) { w.out = append(w.out, e) }
 
 // errors tells when the daemon cannot do its work, and when it can again.
@@ -86,9 +98,13 @@ func (w *Watcher) start(v *model.View) {
 	w.started = true
 	w.links, w.held, w.short = map[string]model.Cause{}, map[model.VFID]holder{}, map[string]time.Time{}
 	w.mode, w.policy, w.reloaded, w.asked = v.Mode, v.Rules.Policy, v.Reloaded, v.Overrides
-	w.add(model.Event{
+	e := model.Event{
 		At: v.Snapshot.Time, Kind: model.EventStart, Text: fmt.Sprintf("Sluice started in %s mode, policy %s", v.Mode, v.Rules.Policy),
-	})
+	}
+	if w.killed {
+		e.Text += ", after a run that ended without a stop"
+	}
+	w.add(e)
 }
 
 func (w *Watcher) rules(v *model.View) {

@@ -228,3 +228,23 @@ func TestShortageThatComesAndGoesIsOne(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// A run goes on with the IDs of the run before, and tells whether that one was stopped.
+func TestRunsFollowEachOther(t *testing.T) {
+	first := &Watcher{}
+	first.Next(world(0))
+	stop := first.Stop(noon.Add(time.Second))
+	for _, c := range []struct {
+		last model.Event
+		want string
+	}{
+		{stop, "12:00:02 start |Sluice started in enforce mode, policy adaptive|false "},
+		{model.Event{ID: stop.ID, Kind: model.EventPlug}, "12:00:02 start |Sluice started in enforce mode, policy adaptive, after a run that ended without a stop|false "},
+	} {
+		second := &Watcher{}
+		second.Resume(&c.last)
+		if got := second.Next(world(2 * time.Second)); stop.ID != 2 || len(got) != 1 || got[0].ID != 3 || text(&got[0]) != c.want {
+			t.Errorf("after %s: %v, want %s", c.last.Kind, got, c.want)
+		}
+	}
+}

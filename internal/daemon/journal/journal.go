@@ -42,6 +42,8 @@ type file interface {
 type entry struct {
 	Begin *model.Move `json:"begin,omitempty"`
 	End   *model.Move `json:"end,omitempty"`
+
+	Event *model.Event `json:"event,omitempty"` // only in the file of events
 }
 
 // Bounds in bytes. A Move has about a dozen Steps of 300 bytes; thousands may be open.

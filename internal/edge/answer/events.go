@@ -56,6 +56,9 @@ func Events(list []model.Event, q EventsQuery) api.Events {
 	var newest []*model.Event  // of each line
 	for i := range list {
 		e := &list[i]
+		if e.Kind == model.EventStart || e.Kind == model.EventStop {
+			clear(open) // a line is of one run
+		}
 		if e.ID <= q.After || q.VM != "" && q.VM != e.VMName && q.VM != string(e.VM) {
 			continue
 		}

@@ -31,7 +31,7 @@ or the policy and the VM that gets the VF instead.
 
 What one cause brings about at one time is one line, with the names of the VMs below it.
 With --follow, such a line is printed when nothing was added to it for some seconds. The
-daemon keeps the last 5,000 events; its log has them too.`,
+daemon keeps the last 5,000 events, also when it is restarted; its log has them too.`,
 		Example: `sluice events                 # the last 40 lines
 sluice events web-07          # why did web-07 lose its VF?
 sluice events --follow        # wait for more
