@@ -7,8 +7,9 @@ type Bandwidth struct {
 	At        time.Time      `json:"at"`        // of the last readings
 	Period    time.Duration  `json:"period_ns"` // between two readings
 	Allocator string         `json:"allocator"`
-	Links     []LinkState    `json:"links"` // by PF
-	NICs      []NICBandwidth `json:"nics"`  // every NIC of every running VM, by VM and alias
+	Off       bool           `json:"off,omitempty"` // SLAs are not enforced: bandwidth.enabled is false
+	Links     []LinkState    `json:"links"`         // by PF
+	NICs      []NICBandwidth `json:"nics"`          // every NIC of every running VM, by VM and alias
 	// VirtualPFs are those of running VMs, each with the totals of all its functions, under the alias of the NIC of the PF
 	// itself. NICs has the functions, each with its own part of that.
 	VirtualPFs []NICBandwidth `json:"virtual_pfs,omitempty"`

@@ -241,8 +241,8 @@ func TestAnotherAllocatorAtOnce(t *testing.T) {
 	if err := r.c.SetOptions(Options{Mode: model.ModeEnforce, Allocator: "equal", Period: period, Off: true}); err != nil {
 		t.Fatal(err)
 	}
-	if b := r.tick(); len(b) > 0 {
-		t.Errorf("although it is off: %+v", b)
+	if b := r.tick(); len(b) > 0 || !r.c.View().Off {
+		t.Errorf("off is %v, but: %+v", r.c.View().Off, b)
 	}
 }
 

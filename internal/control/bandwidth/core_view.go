@@ -10,7 +10,9 @@ import (
 
 // View describes all that the Core knows and does.
 func (c *Core) View() *model.Bandwidth {
-	v := &model.Bandwidth{At: c.at, Period: c.opts.Period, Allocator: c.opts.Allocator, Changes: c.changes, Problems: slices.Clone(c.problems)}
+	v := &model.Bandwidth{
+		At: c.at, Period: c.opts.Period, Allocator: c.opts.Allocator, Off: c.opts.Off, Changes: c.changes, Problems: slices.Clone(c.problems),
+	}
 	lacking := c.shortages()
 	for _, l := range c.links {
 		s := lacking.links[l]

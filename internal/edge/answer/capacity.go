@@ -14,7 +14,7 @@ func Capacity(v *model.View) api.HostCapacity {
 	x := NewIndex(v)
 	claims := bandwidth.ClaimsOf(bandwidth.AskedOf(x.Snapshot, &x.Rules))
 	var law model.AllocatorInfo // in observe mode none
-	if x.Mode == model.ModeEnforce && x.Bandwidth != nil {
+	if x.Mode == model.ModeEnforce && x.Bandwidth != nil && !x.Bandwidth.Off {
 		law = bandwidth.Allocators()[x.Bandwidth.Allocator]
 	}
 	out := api.HostCapacity{

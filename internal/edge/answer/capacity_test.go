@@ -111,6 +111,13 @@ func TestCapacityIsEnforced(t *testing.T) {
 			if allocator != "" {
 				v.Bandwidth = &model.Bandwidth{Allocator: allocator}
 			}
+			if allocator == "waterfill" {
+				v.Bandwidth.Off = true
+				if c := Capacity(v); c.PFs[0].Bits.Enforced || c.Packets.Enforced {
+					t.Error("enforced, although SLAs are not")
+				}
+				v.Bandwidth.Off = false
+			}
 			c := Capacity(v)
 			if got := [2]bool{c.PFs[0].Bits.Enforced, c.Packets.Enforced}; mode == model.ModeEnforce && got != want || mode == model.ModeObserve && got != [2]bool{} {
 				t.Errorf("%s, %q: %v", mode, allocator, got)
