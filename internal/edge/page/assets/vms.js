@@ -47,7 +47,8 @@ function create(v) {
   };
   const tr = h('tr', null, Object.values(cells));
   tr.cells_ = cells;
-  fill(cells.name, h('a', { href: vmPath(v.uuid), data: { key: `vm ${v.uuid}` } }, name(v.domain)), h('small', { class: 'state' }));
+  fill(cells.why, h('details', null, h('summary'), h('p')));
+  fill(cells.name, h('div', { class: 'line' }, h('a', { href: vmPath(v.uuid), data: { key: `vm ${v.uuid}` } }, name(v.domain)), h('small', { class: 'state' })));
   return tr;
 }
 
@@ -64,11 +65,13 @@ function update(tr, v, seen) {
     cell.key = key;
     fill(cell, make());
   };
-  text(c.name.lastChild, stateOf(v, seen.functions.get(v.uuid)));
-  changed(c.path, [v.vf, v.under_way, v.should_hold].join(), () => [v.vf ? h('span', { class: 'on vf' }, v.vf) : h('span', { class: 'on virtio' }, 'virtio'), v.under_way && h('small', null, `↻ ${v.under_way}`)]);
+  text(c.name.firstChild.lastChild, stateOf(v, seen.functions.get(v.uuid)));
+  changed(c.path, [v.vf, v.under_way, v.should_hold].join(), () => h('div', { class: 'line' }, v.vf ? h('span', { class: 'on vf' }, v.vf) : h('span', { class: 'on virtio' }, 'virtio'), v.under_way && h('small', null, `↻ ${v.under_way}`)));
   const load = v.load_known ? [pps(v.packets_per_second), bits(v.bytes_per_second * 8)] : ['unknown', ''];
-  changed(c.load, load.join(), () => [h('span', null, load[0]), h('small', null, load[1])]);
-  changed(c.why, v.why ?? '', () => [h('span', null, v.why || 'nothing is decided yet'), v.score ? h('small', { class: 'sr' }, `, score ${si(v.score)}`) : '']);
+  changed(c.load, load.join(), () => h('div', { class: 'line' }, h('span', null, load[0]), h('small', null, load[1])));
+  const [summary, sentence] = c.why.firstChild.children; // they stay, so that an open row stays open
+  text(summary, v.why_short || 'nothing is decided yet');
+  text(sentence, `${v.why ?? ''}${v.score ? `, score ${si(v.score)}` : ''}`);
   changed(c.sla, JSON.stringify(shares.map((x) => [x.sent, x.guarantee, x.allowed, x.limit, x.short_bits_per_second, x.takes_bits_per_second, x.short_bits_per_second && seen.shortages.get(x.pf)?.takers[0]])), () => shares.slice(0, 2).map((x) => slaBar(x, seen.shortages.get(x.pf))));
   changed(c.spark, seen.memory ? `${seen.memory.to} ${Boolean(memory)}` : '', () => memory && spark(memory, `Load over the last hour, at most ${pps(largest(memory.virtio_packets_per_second, memory.vf_packets_per_second))}`));
 }

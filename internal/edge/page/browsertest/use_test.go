@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -227,4 +228,34 @@ func TestSortByColumn(t *testing.T) {
 		t.Error("the tab key leads to titles that cannot be seen")
 	}
 	p.sound()
+}
+
+// A VM is one line until it is opened, and stays open when news come; what matters stays in sight.
+func TestRowsOpen(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	b := browser(t)
+	for _, l := range []look{looks[0], looks[2]} {
+		p := open(t, b, h.url, l)
+		p.rows()
+		p.until(`document.querySelector('.vm-list .bad')`)
+		most := 48 // pixels, of a line with a mark to open it
+		if l == looks[2] {
+			most = 130 // name, path and load; why; who lacks or takes what
+		}
+		if tall := eval[[]string](p, fmt.Sprintf(`[...document.querySelectorAll('.vm-list tbody tr')].filter((e) => e.offsetHeight > %d).
+			map((e) => e.offsetHeight + ' ' + e.textContent)`, most)); len(tall) > 0 {
+			t.Errorf("%v: rows of more than %d pixels: %q", l, most, tall)
+		}
+		const row = `document.querySelector('.vm-list tbody tr')`
+		eval[bool](p, `(`+row+`.querySelector('summary').click(), true)`)
+		p.until(`(e => e.offsetHeight > 10 && /: /.test(e.textContent))(` + row + `.querySelector('details p'))`)
+		h.next()
+		p.until(`document.querySelector('#live .at').textContent`)
+		if !eval[bool](p, row+`.querySelector('details').open`) {
+			t.Errorf("%v: the row is closed by news", l)
+		}
+		p.sound()
+		p.shoot("open")
+		p.close()
+	}
 }
