@@ -69,8 +69,13 @@ func (r *Placement) Init() *Placement {
 	return r
 }
 
-// Call runs f inside the loop, where f may use the Core, and waits for it.
-func (r *Placement) Call(ctx context.Context, f func(now time.Time)) error { return r.calls.Do(ctx, f) }
+// Call runs f inside the loop, where f may use the Core, and waits for it and for the View that shows what it has changed.
+func (r *Placement) Call(ctx context.Context, f func(now time.Time)) error {
+	return r.calls.Do(ctx, func(now time.Time) {
+		f(now)
+		r.publish()
+	})
+}
 
 // Run works until ctx ends.
 func (r *Placement) Run(ctx context.Context) error {
@@ -108,7 +113,6 @@ func (r *Placement) Run(ctx context.Context) error {
 			r.launch(r.Core.Timer(time.Now()))
 		case f := <-r.calls:
 			f(time.Now())
-			r.publish()
 		}
 	}
 }

@@ -225,12 +225,20 @@ func TestCallRunsInsideTheLoop(t *testing.T) {
 		r, view := start(t, w)
 		time.Sleep(2500 * time.Millisecond)
 		err := r.Call(t.Context(), func(time.Time) {
+			publish := r.Publish
+			r.Publish = func(v *model.View) {
+				time.Sleep(100 * time.Millisecond) // a slow disk, for events
+				publish(v)
+			}
 			if err := r.Core.SetRules(model.Rules{Policy: "activity", Interval: time.Minute, Drain: true}); err != nil {
 				t.Error(err)
 			}
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if !view().Rules.Drain {
+			t.Error("Call has returned before there is a View of what it did")
 		}
 		time.Sleep(3 * time.Second)
 		if v := view(); v.Totals.Unplugs != 2 {
