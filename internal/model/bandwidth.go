@@ -27,6 +27,7 @@ type LinkState struct {
 	Carries    Capacity `json:"carries"`                 // what it is taken to carry now, with the source
 	Packets    uint64   `json:"packets_s,omitempty"`     // packets/s that the host can carry on virtio; 0: unknown
 	Carried    float64  `json:"carried_bits_s"`          // what all NICs sent in the last period; View.Carried has what of it can be so
+	Total      Carried  `json:"-"`                       // the same since the daemon started, both ways and on the wire
 	Guaranteed Rate     `json:"guaranteed"`              // sum of the guarantees
 	Over       bool     `json:"overcommitted,omitempty"` // more is guaranteed than the link can carry
 	// Shortage says who lacks part of what is promised on the link, and who has that instead; nil: nobody lacks anything.

@@ -314,7 +314,7 @@ type Traffic struct {
 	Carried Carried `json:"-"` // counted by the loop; not recorded
 }
 
-// Carried is what a path has carried since the daemon started.
+// Carried is what a path of a NIC, or a link, has carried since the daemon started.
 type Carried struct{ RxPackets, TxPackets, RxBytes, TxBytes float64 }
 
 // Add adds what the path carried in so many seconds at these rates, if they are known.

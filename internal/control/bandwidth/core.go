@@ -46,16 +46,17 @@ type World struct {
 // Core is the bandwidth controller: a state machine that derives rates from readings, runs an Allocator for each link, and
 // returns the Limits to apply. It has no clock, no goroutine and no randomness, and is not safe for concurrent use.
 type Core struct {
-	opts  Options
-	kind  kind   // of the Allocator
-	nics  []*nic // by ID
-	byID  map[model.NICID]*nic
-	vms   [][]*nic     // the NICs of each VM that has packets/s to divide among several
-	parts []float64    // scratch for that
-	vpfs  []*virtualPF // by ID
-	byPF  map[model.NICID]*virtualPF
-	links []*uplink // by PF
-	born  int       // number of NICs seen so far
+	opts   Options
+	kind   kind   // of the Allocator
+	nics   []*nic // by ID
+	byID   map[model.NICID]*nic
+	vms    [][]*nic     // the NICs of each VM that has packets/s to divide among several
+	parts  []float64    // scratch for that
+	vpfs   []*virtualPF // by ID
+	byPF   map[model.NICID]*virtualPF
+	links  []*uplink                 // by PF
+	totals map[string]*model.Carried // by PF, also of links that nobody shares now
+	born   int                       // number of NICs seen so far
 
 	at      time.Time // of the last Tick
 	period  time.Duration
@@ -69,7 +70,7 @@ type Core struct {
 
 // NewCore returns a Core without any NICs.
 func NewCore(o Options) (*Core, error) {
-	c := &Core{byID: map[model.NICID]*nic{}, byPF: map[model.NICID]*virtualPF{}}
+	c := &Core{byID: map[model.NICID]*nic{}, byPF: map[model.NICID]*virtualPF{}, totals: map[string]*model.Carried{}}
 	return c, c.SetOptions(o)
 }
 

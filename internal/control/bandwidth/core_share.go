@@ -1,15 +1,40 @@
 package bandwidth
 
 import (
+	"cmp"
 	"math"
 	"time"
 
 	"sluice/internal/model"
 )
 
+// count adds what the NICs carried in a period to the link's total: at most what it can carry, because the NICs are counted at different
+// instants and may send to each other inside the NIC.
+func (l *uplink) count(period time.Duration) {
+	if !l.up {
+		return
+	}
+	most := float64(cmp.Or(l.said.Speed, l.speed))
+	add := func(bytes, packets *float64, of func(*nic) model.RateReading) {
+		var sum model.RateReading
+		for _, n := range l.nics {
+			sum = plus(sum, of(n))
+		}
+		part := period.Seconds()
+		if most > 0 && sum.Bits > most {
+			part *= most / sum.Bits
+		}
+		*bytes += sum.Bits / 8 * part
+		*packets += sum.Packets * part
+	}
+	add(&l.total.TxBytes, &l.total.TxPackets, func(n *nic) model.RateReading { return n.sent })
+	add(&l.total.RxBytes, &l.total.RxPackets, func(n *nic) model.RateReading { return n.received })
+}
+
 // share runs the link's Allocator. On a link of which nobody asks anything only the NICs' own limits apply.
 func (c *Core) share(now time.Time, l *uplink) {
 	l.carried = 0
+	l.count(c.period)
 	for _, n := range l.nics {
 		l.carried += n.sent.Bits
 		if !l.active {

@@ -34,7 +34,9 @@ func (c *Core) View() *model.Bandwidth {
 }
 
 func (c *Core) linkState(l *uplink, v *model.Bandwidth) model.LinkState {
-	s := model.LinkState{PF: l.pf, Speed: l.speed, Capacity: l.capacity(), Carries: l.carries(), Packets: c.opts.Packets, Carried: l.carried}
+	s := model.LinkState{
+		PF: l.pf, Speed: l.speed, Capacity: l.capacity(), Carries: l.carries(), Packets: c.opts.Packets, Carried: l.carried, Total: *l.total,
+	}
 	for _, n := range l.nics {
 		s.Guaranteed.Bits += n.sla.Guarantee.Bits
 		s.Guaranteed.Packets += n.own.Guarantee.Packets

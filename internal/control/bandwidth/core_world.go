@@ -78,6 +78,8 @@ type uplink struct {
 	told         float64 // bits/s: the speed last passed to the allocator
 	uncontrolled float64 // bits/s of NICs that cannot be limited
 	carried      float64 // bits/s of all
+	total        *model.Carried
+	up           bool // it has a carrier
 	root         limitState
 	port         pathCount
 	host         float64   // bits/s that the host itself sends there
@@ -293,11 +295,15 @@ func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
 	}
 	l := c.link(pf.Name)
 	if l == nil {
-		l = &uplink{pf: pf.Name, alloc: c.kind.make(), group: Unlimited}
+		l = &uplink{pf: pf.Name, alloc: c.kind.make(), group: Unlimited, total: c.totals[pf.Name]}
+		if l.total == nil {
+			l.total = new(model.Carried)
+			c.totals[pf.Name] = l.total
+		}
 		l.root.key = rootKey(pf.Name)
 		c.links = append(c.links, l)
 	}
-	l.gone, l.speed, l.said = false, pf.Shared(), pf.Capacity()
+	l.gone, l.up, l.speed, l.said = false, pf.LinkUp, pf.Shared(), pf.Capacity()
 	return l
 }
 

@@ -20,6 +20,10 @@ func (e emitter) bandwidth(x *answer.Index) {
 		e.send(linkSpeed, float64(l.Speed)/8, l.PF)
 		e.send(linkCapacity, l.Capacity/8, l.PF)
 		e.send(linkSent, x.Carried(l)/8, l.PF)
+		e.send(linkTxBytes, l.Total.TxBytes, l.PF)
+		e.send(linkRxBytes, l.Total.RxBytes, l.PF)
+		e.send(linkTxPackets, l.Total.TxPackets, l.PF)
+		e.send(linkRxPackets, l.Total.RxPackets, l.PF)
 		e.send(linkPromised, float64(l.Guaranteed.Bits)/8, l.PF)
 		e.bool(linkOver, l.Over, l.PF)
 	}

@@ -88,10 +88,14 @@ var (
 	nicTxBytes   = gauge("nic_transmit_bytes_per_second", "Bytes that the guest sends on a path of its NIC.", pathLabels...)
 
 	totalLabels       = []string{"domain", "uuid", "target_device", "path"}
-	nicRxPacketsTotal = counter("nic_receive_packets_total", "Packets that the guest received on a path of its NIC, by its known rates.", totalLabels...)
-	nicTxPacketsTotal = counter("nic_transmit_packets_total", "Packets that the guest sent on a path of its NIC, by its known rates.", totalLabels...)
-	nicRxBytesTotal   = counter("nic_receive_bytes_total", "Bytes that the guest received on a path of its NIC, by its known rates.", totalLabels...)
-	nicTxBytesTotal   = counter("nic_transmit_bytes_total", "Bytes that the guest sent on a path of its NIC, by its known rates.", totalLabels...)
+	nicRxPacketsTotal = counter("nic_receive_packets_total", "Packets that the guest received on a path of its NIC, by its known rates.",
+		totalLabels...)
+	nicTxPacketsTotal = counter("nic_transmit_packets_total", "Packets that the guest sent on a path of its NIC, by its known rates.",
+		totalLabels...)
+	nicRxBytesTotal = counter("nic_receive_bytes_total", "Bytes that the guest received on a path of its NIC, by its known rates.",
+		totalLabels...)
+	nicTxBytesTotal = counter("nic_transmit_bytes_total", "Bytes that the guest sent on a path of its NIC, by its known rates.",
+		totalLabels...)
 )
 
 var (
@@ -105,6 +109,13 @@ var (
 	linkCapacity = gauge("link_capacity_bytes_per_second", "Observed capacity of the PF's link, which is what is shared out.", "pf")
 	linkSent     = gauge("link_transmit_bytes_per_second", "What all NICs behind the PF sent in the last period, on the wire: at most the "+
 		"link's speed, and 0 while the link is down.", "pf")
+	linkTxBytes = counter("link_transmit_bytes_total", "Bytes on the wire that all NICs behind the PF have sent, as far as it can carry them.",
+		"pf")
+	linkRxBytes = counter("link_receive_bytes_total",
+		"Bytes on the wire that all NICs behind the PF have received, as far as it can carry them.", "pf")
+	linkTxPackets = counter("link_transmit_packets_total", "Packets that all NICs behind the PF have sent, as far as it can carry them.", "pf")
+	linkRxPackets = counter("link_receive_packets_total", "Packets that all NICs behind the PF have received, as far as it can carry them.",
+		"pf")
 	linkPromised = gauge("link_guaranteed_bytes_per_second", "Sum of the rates that are promised on the PF's link.", "pf")
 	linkOver     = gauge("link_overcommitted", "1 while more is promised on the PF's link than it carries.", "pf")
 
