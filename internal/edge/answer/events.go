@@ -91,7 +91,7 @@ func Events(list []model.Event, q EventsQuery) api.Events {
 // eventText is one event as a sentence.
 func eventText(e *model.Event) string {
 	name := cmp.Or(e.VMName, string(e.VM), "the host")
-	why := ": " + e.Cause.String()
+	why := ": " + cmp.Or(e.Cause.String(), "no cause is known")
 	switch e.Kind {
 	case model.EventPlug:
 		return name + " got VF " + e.VF.String() + why

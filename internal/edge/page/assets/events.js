@@ -10,6 +10,7 @@ const asked = 200; // lines that the page knows
 
 // when has the day if that is not today's.
 function when(time, now) {
+  if (!Number.isFinite(time)) return '–';
   const t = new Date(time);
   const day = t.toDateString() === new Date(now).toDateString() ? '' : `${t.toLocaleDateString('en', { month: 'short', day: 'numeric' })} `;
   return day + clock(time);
