@@ -115,7 +115,7 @@ func readNICs(ctx context.Context, p *doctor.Platform, k *kernel.Host) {
 	links.Index(list)
 	vswitch := ovs.New(ctx, k, slog.New(slog.DiscardHandler))
 	defer vswitch.Close()
-	uplinks := uplink.Set{bridge.New(k), vswitch}
+	uplinks := uplink.Set{bridge.New(k), vswitch.OVN(), vswitch}
 	for i := range pfs {
 		pf := pfs[i].PF
 		uplinks.Find(&links, &pf)

@@ -60,7 +60,7 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 		return nil, err
 	}
 	h.ovs = ovs.New(ctx, h.kernel, log)
-	h.uplinks = uplink.Set{bridge.New(h.kernel), h.ovs}
+	h.uplinks = uplink.Set{bridge.New(h.kernel), h.ovs.OVN(), h.ovs}
 	if h.virt, err = libvirt.Open(ctx, libvirt.Options{
 		URI: c.Libvirt.URI, Logger: log, NoMetadata: !c.Bandwidth.Metadata, Switches: h.uplinks,
 	}); err != nil {

@@ -55,6 +55,11 @@ const (
 	Both    Mode = "both" // the same, of a switch that sends them to the tap
 	OpenVF  Mode = "open" // a dual path is open, and frames go to the PF only
 	VFAlone Mode = "vf"   // no dual path: frames go to the PF only
+
+	// A switch with one port for each guest, which sends to it only what is for the guest and takes in nothing from other ports, needs two
+	// programs for a dual path. Both need a representor.
+	All  Mode = "all"  // everything that leaves by the tap also goes to the representor, broadcasts too
+	Sent Mode = "sent" // at a representor, given as Tap: everything that the VF sends also comes in by the tap, given as Port
 )
 
 // redirects reports whether frames go to the PF only.
@@ -105,6 +110,9 @@ func (h *Mirroring) open(ctx context.Context, d DualPath, m mirror) error {
 	return h.k.Busy.Exclusive(ctx, "tap "+d.Tap, func() error { return h.mirrors.open(d, m) })
 }
 
+// onePort reports whether the mirror is one of those for a switch with one port for each guest.
+func (m Mode) onePort() bool { return m == All || m == Sent }
+
 // resolve looks up the interfaces of a dual path.
 func (h *Mirroring) resolve(ctx context.Context, d *DualPath) (m mirror, err error) {
 	tap, err := h.links.Link(ctx, d.Tap)
@@ -121,7 +129,10 @@ func (h *Mirroring) resolve(ctx context.Context, d *DualPath) (m mirror, err err
 			return m, err
 		}
 	}
-	return mirror{tap: tap.Index, out: out.Index, port: port.Index, mac: d.MAC, vlan: d.VLAN, redirect: d.Mode.redirects()}, nil
+	return mirror{
+		tap: tap.Index, out: out.Index, port: port.Index, mac: d.MAC, vlan: d.VLAN, redirect: d.Mode.redirects(),
+		all: d.Mode.onePort(), ingress: d.Mode == Sent,
+	}, nil
 }
 
 // CloseDualPath removes the mirror from the tap for the MAC, whichever process created it and for whichever PF. The FDB entry stays

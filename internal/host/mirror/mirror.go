@@ -22,6 +22,8 @@ type mirror struct {
 	mac      model.MAC
 	vlan     int  // tag for the copy, 0: none
 	redirect bool // frames go there instead of being copied
+	all      bool // frames for every MAC
+	ingress  bool // frames that come in by the interface tap, and the copies come in by out
 }
 
 func (m mirror) load() (*ebpf.Program, error) {
@@ -36,9 +38,13 @@ func (m mirror) load() (*ebpf.Program, error) {
 	return prog, nil
 }
 
-// attach attaches the program to the tap's egress. Unless the link is pinned, the kernel removes it with its last reference.
+// attach attaches the program to the tap's egress or ingress. Unless the link is pinned, the kernel removes it with its last reference.
 func (m mirror) attach(prog *ebpf.Program) (link.Link, error) {
-	return bpf.AttachTCX(link.TCXOptions{Interface: m.tap, Program: prog, Attach: ebpf.AttachTCXEgress})
+	at := ebpf.AttachTCXEgress
+	if m.ingress {
+		at = ebpf.AttachTCXIngress
+	}
+	return bpf.AttachTCX(link.TCXOptions{Interface: m.tap, Program: prog, Attach: at})
 }
 
 // program builds the eBPF program.
@@ -51,12 +57,16 @@ func (m mirror) program() asm.Instructions {
 		asm.LoadMem(asm.R2, asm.R6, bpf.SKBIngressIfindex, asm.Word),
 		asm.JEq.Imm(asm.R2, int32(m.out), "next"),
 		asm.JEq.Imm(asm.R2, int32(m.port), "next"),
-		// For another MAC? (Absolute loads are in host order and use the context in R6.)
-		asm.LoadAbs(0, asm.Word),
-		asm.LoadImm(asm.R2, hi, asm.DWord),
-		asm.JNE.Reg(asm.R0, asm.R2, "next"),
-		asm.LoadAbs(4, asm.Half),
-		asm.JNE.Imm(asm.R0, int32(lo), "next"),
+	}
+	if !m.all {
+		insns = append(insns,
+			// For another MAC? (Absolute loads are in host order and use the context in R6.)
+			asm.LoadAbs(0, asm.Word),
+			asm.LoadImm(asm.R2, hi, asm.DWord),
+			asm.JNE.Reg(asm.R0, asm.R2, "next"),
+			asm.LoadAbs(4, asm.Half),
+			asm.JNE.Imm(asm.R0, int32(lo), "next"),
+		)
 	}
 	switch {
 	case m.redirect:
@@ -74,10 +84,14 @@ func (m mirror) program() asm.Instructions {
 
 // clone sends a copy out of the PF. A failure does not affect the original.
 func (m mirror) clone(label string) asm.Instructions {
+	flags := int32(0) // egress
+	if m.ingress {
+		flags = unix.BPF_F_INGRESS
+	}
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, asm.R6).WithSymbol(label),
 		asm.Mov.Imm(asm.R2, int32(m.out)),
-		asm.Mov.Imm(asm.R3, 0), // egress
+		asm.Mov.Imm(asm.R3, flags),
 		asm.FnCloneRedirect.Call(),
 	}
 }

@@ -104,7 +104,7 @@ func parsePin(name string) (d DualPath, ok bool) {
 	}
 	if len(part) == 6 {
 		d.Mode = Mode(part[5])
-		portOK = portOK && (d.Mode == Both || d.Mode.redirects())
+		portOK = portOK && (d.Mode == Both || d.Mode.redirects() || d.Mode.onePort() && d.Representor)
 	}
 	ok = tapOK && pfOK && portOK && errors.Join(err, verr) == nil
 	return d, ok && pinName(d) == name

@@ -2,6 +2,7 @@ package netdev
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
@@ -135,6 +136,18 @@ func merge(links []Link, stats []LinkStats) bool {
 		links[i].Counters = stats[i].Counters
 	}
 	return true
+}
+
+// SetUp sets an interface up.
+func (h *Devices) SetUp(ctx context.Context, name string) error {
+	l, err := h.Link(ctx, name)
+	if err == nil && !l.Up {
+		msg := rtnl.Link(unix.AF_UNSPEC, l.Index)
+		binary.NativeEndian.PutUint32(msg[8:], unix.IFF_UP)
+		binary.NativeEndian.PutUint32(msg[12:], unix.IFF_UP)
+		err = h.k.Write.Do(ctx, rtnl.NewRequest(unix.RTM_SETLINK, 0, msg))
+	}
+	return sysif.Fail("set up", name, err)
 }
 
 // MoveLink renames an interface and moves it to the network namespace with descriptor ns. The interface is down afterwards.

@@ -37,9 +37,14 @@ type (
 		VLANMode   *string  `ovsdb:"vlan_mode"`
 	}
 	interfaceRow struct {
-		UUID string `ovsdb:"_uuid"`
-		Name string `ovsdb:"name"`
-		Type string `ovsdb:"type"`
+		UUID string            `ovsdb:"_uuid"`
+		Name string            `ovsdb:"name"`
+		Type string            `ovsdb:"type"`
+		IDs  map[string]string `ovsdb:"external_ids"`
+	}
+	rootRow struct {
+		UUID string            `ovsdb:"_uuid"`
+		IDs  map[string]string `ovsdb:"external_ids"`
 	}
 )
 
@@ -54,6 +59,10 @@ type port struct {
 type topology struct {
 	ports   map[string]port // by interface
 	bridges map[string]*bridgeRow
+
+	interfaces  map[string]*interfaceRow // by name, also those in no bridge
+	integration string                   // OVN's bridge, "": OVN does not use this host
+	mapped      map[string]bool          // the bridges through which OVN reaches physical networks
 }
 
 // database follows the database of Open vSwitch. It never waits for it: what it says is what was last known.
@@ -65,6 +74,7 @@ type database struct {
 	first  chan struct{} // closed after the first attempt to read it
 
 	mu       sync.Mutex
+	client   client.Client // nil: not connected
 	now      topology
 	err      error // why it is not followed at present
 	watchers map[chan struct{}]bool
@@ -132,7 +142,7 @@ func (d *database) lost(err error) {
 	if d.err == nil {
 		d.log.Warn("the database of Open vSwitch is gone; its last state is used until it is back", "error", err)
 	}
-	d.err = err
+	d.err, d.client = err, nil
 }
 
 // session follows the database until the connection ends.
@@ -141,7 +151,7 @@ func (d *database) session(ctx context.Context, ready func()) error {
 		return fmt.Errorf("there is no %s", d.socket)
 	}
 	schema, err := model.NewClientDBModel("Open_vSwitch", map[string]model.Model{
-		"Bridge": &bridgeRow{}, "Port": &portRow{}, "Interface": &interfaceRow{},
+		"Bridge": &bridgeRow{}, "Port": &portRow{}, "Interface": &interfaceRow{}, "Open_vSwitch": &rootRow{},
 	})
 	if err != nil {
 		return err
@@ -226,11 +236,12 @@ func (d *database) restarted(last *process, now time.Time) {
 }
 
 func monitorOf(c client.Client) *client.Monitor {
-	b, p, i := &bridgeRow{}, &portRow{}, &interfaceRow{}
+	b, p, i, r := &bridgeRow{}, &portRow{}, &interfaceRow{}, &rootRow{}
 	return c.NewMonitor(
 		client.WithTable(b, &b.Name, &b.Ports, &b.Datapath, &b.FailMode, &b.Controller),
 		client.WithTable(p, &p.Name, &p.Interfaces, &p.Tag, &p.Trunks, &p.VLANMode),
-		client.WithTable(i, &i.Name, &i.Type),
+		client.WithTable(i, &i.Name, &i.Type, &i.IDs),
+		client.WithTable(r, &r.IDs),
 	)
 }
 
@@ -239,13 +250,17 @@ func (d *database) read(ctx context.Context, c client.Client) error {
 	var bridges []*bridgeRow
 	var ports []*portRow
 	var interfaces []*interfaceRow
-	if err := errors.Join(c.List(ctx, &bridges), c.List(ctx, &ports), c.List(ctx, &interfaces)); err != nil {
+	var roots []*rootRow
+	if err := errors.Join(c.List(ctx, &bridges), c.List(ctx, &ports), c.List(ctx, &interfaces), c.List(ctx, &roots)); err != nil {
 		return err
 	}
 	now := connect(bridges, ports, interfaces)
+	for _, r := range roots {
+		now.ovn(r.IDs)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now, d.err = now, nil
+	d.now, d.err, d.client = now, nil, c
 	for ch := range d.watchers {
 		nudge(ch)
 	}
@@ -254,10 +269,12 @@ func (d *database) read(ctx context.Context, c client.Client) error {
 
 // connect joins the tables. Rows of a transaction that has not arrived whole are left out.
 func connect(bridges []*bridgeRow, ports []*portRow, interfaces []*interfaceRow) topology {
-	t := topology{map[string]port{}, map[string]*bridgeRow{}}
+	t := topology{
+		ports: map[string]port{}, bridges: map[string]*bridgeRow{}, interfaces: map[string]*interfaceRow{}, mapped: map[string]bool{},
+	}
 	byUUID, inPort := map[string]*interfaceRow{}, map[string]*portRow{}
 	for _, i := range interfaces {
-		byUUID[i.UUID] = i
+		byUUID[i.UUID], t.interfaces[i.Name] = i, i
 	}
 	for _, p := range ports {
 		inPort[p.UUID] = p

@@ -1,7 +1,8 @@
-// Package ovs is the Uplink for Open vSwitch with its kernel datapath and a legacy NIC. Its bridges do what they did before: they learn,
-// or a fixed entry says, that the frames for a guest go to its tap. While the guest is on a VF, a program at the tap sends them on to the
-// PF, which passes them to the VF; for a dual path the program copies them. The program is pinned: neither the end of this process nor a
-// restart of ovs-vswitchd removes it.
+// Package ovs has the Uplinks for Open vSwitch: Switch with the kernel datapath and a legacy NIC, OVN with representors.
+//
+// The bridges of a Switch do what they did before: they learn, or a fixed entry says, that the frames for a guest go to its tap. While the
+// guest is on a VF, a program at the tap sends them on to the PF, which passes them to the VF; for a dual path the program copies them. The
+// program is pinned: neither the end of this process nor a restart of ovs-vswitchd removes it.
 package ovs
 
 import (
@@ -27,6 +28,7 @@ type Kernel interface {
 	CloseDualPath(ctx context.Context, d mirror.DualPath) error
 	Mirrors(ctx context.Context) ([]mirror.Mirror, error)
 	CheckMirrors() error
+	SetUp(ctx context.Context, name string) error
 	uplink.NICKernel
 }
 
@@ -67,6 +69,11 @@ func (s *Switch) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 	case known:
 		up = model.Uplink{Switch: p.bridge.Name, Port: pf.Name}
 		up.Why, up.Remedy = s.refuse(pf, &p)
+		if up.Why == "" && t.mapped[p.bridge.Name] && t.integration != "" {
+			up.Why = fmt.Sprintf("OVN sends what %s carries through its access lists, which a VF of a NIC in mode legacy would go round", pf.Name)
+			up.Remedy = fmt.Sprintf("use mode switchdev, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; "+
+				"devlink dev eswitch set pci/%[2]s mode switchdev", pf.Name, pf.Address)
+		}
 		return up, true
 	case master != nil && master.Kind == "openvswitch":
 		up.Why = fmt.Sprintf("%s is a port of Open vSwitch, whose database does not name its bridge", pf.Name)

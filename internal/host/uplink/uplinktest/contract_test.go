@@ -31,6 +31,7 @@ type world struct {
 	from    []*kerneltest.Port // where others send them
 	eswitch model.EswitchMode
 	learns  bool               // the switch learns that a guest is at its tap: no configured route says so
+	slow    bool               // a change of the path takes half a second
 	change  func(t *testing.T) // changes what Reader tells, other than by a Writer; nil: ToTap does
 	links   func(t *testing.T) []netdev.Link
 	unplug  func(t *testing.T) // the guest's tap goes away
@@ -50,7 +51,7 @@ const guestTap, otherTap = "tap0", "tap1"
 func TestContract(t *testing.T) {
 	for name, build := range map[string]func(*testing.T) world{
 		"fabric": fabricWorld, "linux bridge": bridgeWorld, "linux bridge, representors": representorWorld,
-		"open vswitch": ovsWorld,
+		"open vswitch": ovsWorld, "ovn": ovnWorld,
 	} {
 		for part, check := range map[string]func(*testing.T, world){
 			"connections": checkConnections, "watch": checkWatch, "routes": checkRoutes, "dual path": checkDualPath, "check": checkCheck, "gone": checkGone,

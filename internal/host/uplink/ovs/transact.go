@@ -1,0 +1,118 @@
+package ovs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+)
+
+// errChanged means that somebody else changed a row meanwhile, so that the transaction did nothing.
+var errChanged = errors.New("somebody else changed it meanwhile")
+
+const pollCache = 2 * time.Millisecond // the cache tells nobody when it has taken in a whole transaction
+
+// fresh returns the topology as the database has told it until now.
+func (d *database) fresh(ctx context.Context) (topology, error) {
+	d.mu.Lock()
+	c, err := d.client, d.err
+	d.mu.Unlock()
+	if c == nil {
+		return topology{}, fmt.Errorf("the database of Open vSwitch does not answer: %w", err)
+	}
+	if err := d.read(ctx, c); err != nil {
+		return topology{}, err
+	}
+	return d.state()
+}
+
+// until waits for the database to tell a state.
+func (d *database) until(ctx context.Context, ok func(topology) bool) error {
+	poll := time.NewTicker(pollCache)
+	defer poll.Stop()
+	for {
+		t, err := d.fresh(ctx)
+		if err == nil && ok(t) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-poll.C:
+		}
+	}
+}
+
+// transact makes changes in one transaction: all or none.
+func (d *database) transact(ctx context.Context, ops ...ovsdb.Operation) error {
+	d.mu.Lock()
+	c, err := d.client, d.err
+	d.mu.Unlock()
+	if c == nil {
+		return fmt.Errorf("the database of Open vSwitch does not answer: %w", err)
+	}
+	results, err := c.Transact(ctx, ops...)
+	if err != nil {
+		return fmt.Errorf("write to the database of Open vSwitch: %w", err)
+	}
+	failed, err := ovsdb.CheckOperationResults(results, ops)
+	for _, f := range failed {
+		var late *ovsdb.TimedOut
+		if errors.As(f, &late) {
+			return errChanged
+		}
+		err = errors.Join(err, f)
+	}
+	if err != nil {
+		return fmt.Errorf("write to the database of Open vSwitch: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+// edit is a change of an interface's external ids.
+type edit struct {
+	name     string
+	from, to map[string]string
+}
+
+// ops changes the ids, provided that they are still what they were.
+func (e edit) ops() (ops []ovsdb.Operation, err error) {
+	was, err := ovsdb.NewOvsMap(e.from)
+	if err != nil {
+		return nil, err
+	}
+	will, err := ovsdb.NewOvsMap(e.to)
+	if err != nil {
+		return nil, err
+	}
+	now := 0
+	where := []ovsdb.Condition{ovsdb.NewCondition("name", ovsdb.ConditionEqual, e.name)}
+	return []ovsdb.Operation{
+		{
+			Op: ovsdb.OperationWait, Table: "Interface", Timeout: &now, Where: where, Columns: []string{"external_ids"},
+			Until: string(ovsdb.WaitConditionEqual), Rows: []ovsdb.Row{{"external_ids": was}},
+		},
+		{Op: ovsdb.OperationUpdate, Table: "Interface", Where: where, Row: ovsdb.Row{"external_ids": will}},
+	}, nil
+}
+
+// addPort makes an interface of the host a port of a bridge.
+func (d *database) addPort(ctx context.Context, bridge, name string) error {
+	row := ovsdb.UUID{GoUUID: "row_interface"}
+	port := ovsdb.UUID{GoUUID: "row_port"}
+	return d.transact(
+		ctx,
+		ovsdb.Operation{Op: ovsdb.OperationInsert, Table: "Interface", UUIDName: row.GoUUID, Row: ovsdb.Row{"name": name}},
+		ovsdb.Operation{
+			Op: ovsdb.OperationInsert, Table: "Port", UUIDName: port.GoUUID,
+			Row: ovsdb.Row{"name": name, "interfaces": ovsdb.OvsSet{GoSet: []any{row}}},
+		},
+		ovsdb.Operation{
+			Op: ovsdb.OperationMutate, Table: "Bridge", Where: []ovsdb.Condition{ovsdb.NewCondition("name", ovsdb.ConditionEqual, bridge)},
+			Mutations: []ovsdb.Mutation{*ovsdb.NewMutation("ports", ovsdb.MutateOperationInsert, ovsdb.OvsSet{GoSet: []any{port}})},
+		},
+	)
+}

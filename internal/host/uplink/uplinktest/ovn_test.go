@@ -1,0 +1,151 @@
+package uplinktest
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/uplink/ovs"
+	"sluice/internal/model"
+)
+
+// ovnHost is a host of OVN whose integration bridge is br0. Its logical switch has the ports A, of the guest at tap0, and B, at tap1.
+type ovnHost struct {
+	database, vswitchd, controller *exec.Cmd
+	dir                            string
+}
+
+func startOVN(t *testing.T) *ovnHost {
+	for _, tool := range []string{"ovn-northd", "ovn-controller", "ovn-nbctl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			kerneltest.Lacks(t, "OVN (apt-get install ovn-central ovn-host): "+err.Error())
+		}
+	}
+	o := startOVS(t)
+	h := &ovnHost{database: o.database, vswitchd: o.vswitchd, dir: os.Getenv("OVS_RUNDIR")}
+	t.Setenv("OVN_RUNDIR", h.dir)
+	for _, db := range []string{"nb", "sb"} {
+		file := filepath.Join(h.dir, db+".db")
+		tool(t, "ovsdb-tool", "create", file, "/usr/share/ovn/ovn-"+db+".ovsschema")
+		daemon(t, "ovsdb-server", file, "--remote=p"+h.socket(db), "--pidfile="+filepath.Join(h.dir, db+".pid"), "--no-chdir",
+			"--unixctl="+filepath.Join(h.dir, db+".ctl"))
+		kerneltest.WaitFor(t, "the database of "+db, func() bool {
+			return exec.Command("ovn-"+db+"ctl", "--db="+h.socket(db), "--timeout=5", "init").Run() == nil
+		})
+	}
+	daemon(t, "ovn-northd", "--ovnnb-db="+h.socket("nb"), "--ovnsb-db="+h.socket("sb"), "--pidfile", "--no-chdir")
+	vsctl(t, "set", "open", ".", "external_ids:system-id=here", "external_ids:ovn-remote="+h.socket("sb"), "external_ids:ovn-encap-type=geneve",
+		"external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge=br0", "external_ids:ovn-bridge-datapath-type=netdev",
+		"external_ids:ovn-monitor-all=true", "--", "set", "bridge", "br0", "fail_mode=secure")
+	h.control(t)
+	h.nb(t, "ls-add", "s", "--", "lsp-add", "s", "A", "--", "lsp-set-addresses", "A", kerneltest.Guest.String(), "--", "lsp-set-port-security", "A",
+		kerneltest.Guest.String(), "--", "lsp-add", "s", "B", "--", "lsp-set-addresses", "B", kerneltest.Other.String()+" "+kerneltest.Stray.String())
+	return h
+}
+
+func (h *ovnHost) socket(db string) string { return "unix:" + filepath.Join(h.dir, db+".sock") }
+
+// control starts ovn-controller.
+func (h *ovnHost) control(t *testing.T) {
+	h.controller = daemon(t, "ovn-controller", "unix:"+filepath.Join(h.dir, "db.sock"), "--pidfile", "--no-chdir")
+}
+
+// nb changes what OVN is to do, and waits until this host does it.
+func (h *ovnHost) nb(t *testing.T, args ...string) {
+	t.Helper()
+	tool(t, "ovn-nbctl", append([]string{"--db=" + h.socket("nb"), "--timeout=60", "--wait=hv"}, args...)...)
+}
+
+// ovnWorld is OVN with a tap "rep0" that the kernel is said to show as the representor of the VF. Frames that leave it are those that a NIC
+// would pass to the VF.
+func ovnWorld(t *testing.T) world { return ovnWorldOf(t, startOVN(t)) }
+
+func ovnWorldOf(t *testing.T, _ *ovnHost) world {
+	lan := kerneltest.LAN{
+		PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, guestTap, ""), Peer: kerneltest.NewPort(t, otherTap, ""),
+	}
+	rep := kerneltest.NewPort(t, "rep0", "")
+	kerneltest.IP(t, "link set rep0 down")
+	vsctl(t, "add-port", "br0", guestTap, "--", "set", "interface", guestTap, "external_ids:iface-id=A", "external_ids:attached-mac="+
+		kerneltest.Guest.String())
+	vsctl(t, "add-port", "br0", otherTap, "--", "set", "interface", otherTap, "external_ids:iface-id=B")
+	for _, tap := range []string{guestTap, otherTap} {
+		kerneltest.WaitFor(t, "OVN to know "+tap, func() bool { return idOf(tap, "ovn-installed") == "true" })
+	}
+	k := newKernel(t)
+	s := ovs.New(kerneltest.Soon(t), k, slog.New(slog.DiscardHandler))
+	t.Cleanup(s.Close)
+	o := s.OVN()
+	w := realWorld(t, k, o, lan, rep, func(t *testing.T, port string) {
+		vsctl(t, "add-port", "br0", port)
+		kerneltest.WaitFor(t, "the database to tell of "+port, func() bool {
+			_, ok := o.Tap(nil, &netdev.Link{Name: port})
+			return ok
+		})
+	})
+	w.eswitch, w.filters, w.announced, w.learns, w.slow = model.EswitchSwitchdev, nil, nil, true, true
+	w.change = func(t *testing.T) { vsctl(t, "set", "interface", guestTap, "external_ids:vm-id=7") }
+	links := w.links
+	w.links = func(t *testing.T) []netdev.Link {
+		all := links(t)
+		for i := range all {
+			switch l := &all[i]; l.Name {
+			case "pf0":
+				l.Switch, l.Port = "a1", "p0"
+			case "rep0":
+				l.Switch, l.Port = "a1", "pf0vf0"
+			}
+		}
+		return all
+	}
+	sent := 0
+	w.reach = func(t *testing.T) (tap, vf bool) {
+		sent++
+		for n := range 2 { // a switch in user space sends several frames at once, port by port
+			lan.Peer.Send(t, kerneltest.Frame(kerneltest.Guest, kerneltest.Other, fmt.Sprint("frame ", sent, " ", n)))
+		}
+		return gets(t, lan.Tap, rep, sent)
+	}
+	return w
+}
+
+// gets returns which of the two ports receive both frames of a number. What the second receives is a copy made before the first does, or
+// the other way round.
+func gets(t *testing.T, a, b *kerneltest.Port, number int) (atA, atB bool) {
+	t.Helper()
+	got := map[string]int{}
+	read := func(p *kerneltest.Port) {
+		for {
+			frame := p.Waiting(t)
+			if frame == nil {
+				return
+			}
+			if strings.Contains(string(frame), fmt.Sprint("frame ", number, " ")) {
+				if got[p.Name]++; got[p.Name] > 2 {
+					t.Errorf("%s receives a frame twice", p.Name)
+				}
+			}
+		}
+	}
+	kerneltest.WaitFor(t, "the guest's frames", func() bool {
+		read(a)
+		read(b)
+		return got[a.Name] >= 2 || got[b.Name] >= 2
+	})
+	read(a)
+	read(b)
+	return got[a.Name] >= 2, got[b.Name] >= 2
+}
+
+// idOf returns an external id of an interface, "" if it has none.
+func idOf(name, key string) string {
+	db := "--db=unix:" + filepath.Join(os.Getenv("OVS_RUNDIR"), "db.sock")
+	out, _ := exec.Command("ovs-vsctl", db, "--timeout=60", "--if-exists", "get", "interface", name, "external_ids:"+key).Output()
+	return strings.Trim(strings.TrimSpace(string(out)), `"`)
+}

@@ -1,0 +1,170 @@
+package uplinktest
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/model"
+)
+
+// sends sends frames from one port, and returns how many another receives.
+func sends(t *testing.T, from, to *kerneltest.Port, frames ...[]byte) (n int) {
+	t.Helper()
+	for _, f := range frames {
+		from.Send(t, f)
+	}
+	last := frames[len(frames)-1]
+	for {
+		got := to.Next(t)
+		for _, f := range frames {
+			if string(got) == string(f) {
+				n++
+			}
+		}
+		if string(got) == string(last) {
+			return n
+		}
+	}
+}
+
+// TestOVNRules: an access list and port security hold on the tap, on the representor and while both are open, for what the guest receives
+// and for what it sends by its VF.
+func TestOVNRules(t *testing.T) {
+	h := startOVN(t)
+	w := ovnWorldOf(t, h)
+	h.nb(t, "acl-add", "s", "to-lport", "1000", `outport == "A" && eth.type == 0x88b6`, "drop")
+	p := w.step(t, guestTap, kerneltest.Guest)
+	peer := w.from[0]
+	forbidden := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "forbidden")
+	forbidden[13] = 0xb6
+	rules := func(when string, at, from *kerneltest.Port) {
+		t.Helper()
+		marker := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "allowed "+when)
+		if n := sends(t, peer, at, forbidden, forbidden, marker); n != 1 {
+			t.Errorf("%s: %d of 3 frames reach %s, want the allowed one", when, n, at.Name)
+		}
+		spoofed := kerneltest.Frame(kerneltest.Other, kerneltest.Stray, "spoofed "+when)
+		marker = kerneltest.Frame(kerneltest.Other, kerneltest.Guest, "sent "+when)
+		if n := sends(t, from, peer, spoofed, marker); n != 1 {
+			t.Errorf("%s: %d of 2 frames from %s leave, want the one with the guest's MAC", when, n, from.Name)
+		}
+	}
+	rules("before", w.tap, w.tap)
+	kerneltest.Must(t, w.toBoth(kerneltest.Soon(t), p))
+	for _, at := range []*kerneltest.Port{w.tap, w.vf} {
+		for _, from := range []*kerneltest.Port{w.tap, w.vf} {
+			rules("on both", at, from)
+		}
+	}
+	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
+	rules("on the VF", w.vf, w.vf)
+	kerneltest.Must(t, w.ToOne(kerneltest.Soon(t), p))
+	rules("on the VF alone", w.vf, w.vf)
+	kerneltest.Must(t, w.toBoth(kerneltest.Soon(t), p))
+	rules("on both again", w.tap, w.vf)
+	kerneltest.Must(t, w.ToOne(kerneltest.Soon(t), p))
+	rules("after", w.tap, w.tap)
+}
+
+// TestOVNRestarts: a guest on its VF is reached there again after each daemon was killed and started, without anything that Sluice does.
+func TestOVNRestarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts each daemon of OVN twice")
+	}
+	h := startOVN(t)
+	w := ovnWorldOf(t, h)
+	p := w.step(t, guestTap, kerneltest.Guest)
+	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
+	conf := "unix:" + filepath.Join(h.dir, "db.sock")
+	for name, restart := range map[string]func(){
+		"ovn-controller": func() {
+			kill(h.controller)
+			h.control(t)
+		},
+		"ovs-vswitchd": func() {
+			kill(h.vswitchd)
+			h.vswitchd = daemon(t, "ovs-vswitchd", conf, "--pidfile", "--no-chdir")
+		},
+		"ovsdb-server": func() {
+			kill(h.database)
+			h.database = daemon(t, "ovsdb-server", filepath.Join(h.dir, "conf.db"), "--remote=p"+conf, "--pidfile", "--no-chdir")
+		},
+	} {
+		restart()
+		start := time.Now()
+		kerneltest.WaitFor(t, name+" to work again", func() bool {
+			w.from[0].Send(t, kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "after "+name))
+			return w.vf.Waiting(t) != nil
+		})
+		t.Logf("%s: the VF receives %s after its start", name, time.Since(start).Round(time.Millisecond))
+		kerneltest.WaitFor(t, "OVN to have its ports", func() bool {
+			return exec.Command("ovn-nbctl", "--db="+h.socket("nb"), "--timeout=5", "--wait=hv", "sync").Run() == nil
+		})
+		for w.vf.Waiting(t) != nil { // frames that waited
+		}
+		if got := w.routes(t, p.MAC); len(got) != 1 || got[0] != p.Port() {
+			t.Errorf("%s: the route is %v", name, got)
+		}
+		kerneltest.WaitFor(t, "a move after "+name, func() bool { return w.ToTap(kerneltest.Soon(t), p) == nil })
+		if tap, vf := w.reach(t); !tap || vf {
+			t.Errorf("after %s and ToTap: at the tap %v, at the VF %v", name, tap, vf)
+		}
+		kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
+		if tap, vf := w.reach(t); tap || !vf {
+			t.Errorf("after %s and ToVF: at the tap %v, at the VF %v", name, tap, vf)
+		}
+	}
+}
+
+// TestOVNChangedByOthers: what somebody changes while a guest is on its VF is seen, respected, and mended where the guest would be cut off.
+func TestOVNChangedByOthers(t *testing.T) {
+	h := startOVN(t)
+	w := ovnWorldOf(t, h)
+	p := w.step(t, guestTap, kerneltest.Guest)
+	told := func(what string, want int) {
+		t.Helper()
+		kerneltest.WaitFor(t, what+" to be seen", func() bool { return len(w.routes(t, p.MAC)) == want })
+	}
+	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
+
+	vsctl(t, "del-port", "rep0")
+	told("the representor's end", 0)
+	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
+	if tap, vf := w.reach(t); tap || !vf {
+		t.Errorf("the representor's port was deleted, and mended: at the tap %v, at the VF %v", tap, vf)
+	}
+
+	vsctl(t, "del-port", "rep0", "--", "add-br", "br1", "--", "set", "bridge", "br1", "datapath_type=netdev", "--", "add-port", "br1", "rep0")
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", "br1").Run() })
+	told("the representor in another bridge", 0)
+	if err := w.ToVF(kerneltest.Soon(t), p); !errors.Is(err, model.ErrPermanent) {
+		t.Errorf("a representor that somebody put elsewhere: %v", err)
+	}
+	kerneltest.Must(t, w.ToTap(kerneltest.Soon(t), p))
+	if id := idOf(guestTap, "iface-id"); id != "A" {
+		t.Errorf("back at the tap: iface-id %q", id)
+	}
+	vsctl(t, "del-br", "br1")
+	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
+
+	h.nb(t, "lsp-add", "s", "C", "--", "lsp-set-addresses", "C", kerneltest.Guest.String(), "--", "lsp-del", "A")
+	vsctl(t, "set", "interface", guestTap, "external_ids:iface-id=C")
+	told("the new logical port at the tap", 0)
+	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
+	if id, at := idOf("rep0", "iface-id"), idOf(guestTap, "iface-id"); id != "C" || at != "" {
+		t.Errorf("the tap got another logical port: at the representor %q, at the tap %q", id, at)
+	}
+	if tap, vf := w.reach(t); tap || !vf {
+		t.Errorf("with the other logical port: at the tap %v, at the VF %v", tap, vf)
+	}
+
+	vsctl(t, "remove", "interface", "rep0", "external_ids", "iface-id")
+	told("the end of the logical port", 0)
+	if err := w.ToVF(kerneltest.Soon(t), p); !errors.Is(err, model.ErrPermanent) {
+		t.Errorf("somebody took the logical port away: %v", err)
+	}
+}
