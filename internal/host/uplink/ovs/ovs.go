@@ -102,9 +102,9 @@ func (s *Switch) refuse(pf *model.PF, p *port) (why, remedy string) {
 			"use Open vSwitch's kernel datapath: ovs-vsctl set bridge " + b.Name + " datapath_type=system"
 	case len(b.Controller) > 0 || b.FailMode != nil && *b.FailMode == "secure":
 		return fmt.Sprintf("a controller decides where %s sends frames, and a VF of %s would go round what it forbids", b.Name, pf.Name),
-			"use a bridge without controller and with fail_mode standalone, or a NIC in switchdev mode"
+			"use a bridge without controller and with fail_mode standalone, or OVN with a NIC in mode switchdev"
 	case pf.Eswitch == model.EswitchSwitchdev:
-		return fmt.Sprintf("%s is in mode switchdev, in which each VF has a port of its own, which Sluice cannot steer in Open vSwitch yet",
+		return fmt.Sprintf("%s is in mode switchdev, in which each VF has a port of its own, which Sluice steers under OVN only",
 				pf.Name),
 			fmt.Sprintf("use mode legacy, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; "+
 				"devlink dev eswitch set pci/%[2]s mode legacy", pf.Name, pf.Address)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +121,30 @@ func TestOVNRestarts(t *testing.T) {
 	}
 }
 
+// TestOVNWithoutController: a move that ovn-controller does not take over fails with the reason, nobody is cut off by it, and it is undone.
+func TestOVNWithoutController(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a deadline")
+	}
+	h := startOVN(t)
+	w := ovnWorldOf(t, h)
+	p := w.step(t, guestTap, kerneltest.Guest)
+	kerneltest.Must(t, w.toBoth(kerneltest.Soon(t), p))
+	kill(h.controller)
+	if err := w.ToVF(kerneltest.Soon(t), p); err == nil || !strings.Contains(err.Error(), "ovn-controller") {
+		t.Errorf("without ovn-controller: %v", err)
+	}
+	if tap, vf := w.reach(t); !tap || !vf {
+		t.Errorf("without ovn-controller: at the tap %v, at the VF %v", tap, vf)
+	}
+	h.control(t)
+	kerneltest.Must(t, w.ToTap(kerneltest.Soon(t), p))
+	kerneltest.Must(t, w.ToOne(kerneltest.Soon(t), p))
+	if tap, vf := w.reach(t); !tap || vf {
+		t.Errorf("undone: at the tap %v, at the VF %v", tap, vf)
+	}
+}
+
 // TestOVNChangedByOthers: what somebody changes while a guest is on its VF is seen, respected, and mended where the guest would be cut off.
 func TestOVNChangedByOthers(t *testing.T) {
 	h := startOVN(t)
@@ -166,5 +191,16 @@ func TestOVNChangedByOthers(t *testing.T) {
 	told("the end of the logical port", 0)
 	if err := w.ToVF(kerneltest.Soon(t), p); !errors.Is(err, model.ErrPermanent) {
 		t.Errorf("somebody took the logical port away: %v", err)
+	}
+
+	vsctl(t, "set", "interface", guestTap, "external_ids:iface-id=C")
+	kerneltest.WaitFor(t, "OVN to have it at the tap", func() bool { return w.Check(kerneltest.Soon(t), p) == nil })
+	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
+	w.unplug(t)
+	stray := *p // as for a VM that is gone
+	stray.Tap = ""
+	kerneltest.Must(t, w.ToOne(kerneltest.Soon(t), &stray))
+	if id := idOf("rep0", "iface-id"); id != "" {
+		t.Errorf("the VM is gone, and its representor still has the logical port %q", id)
 	}
 }
