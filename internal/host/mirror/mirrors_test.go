@@ -227,6 +227,8 @@ func TestPinNames(t *testing.T) {
 		dual,
 		{MAC: kerneltest.Guest, Tap: "eth0.100", PF: "a_b", VLAN: 4094},
 		{MAC: kerneltest.Other, Tap: "%2E_@", PF: "é"},
+		{MAC: kerneltest.Guest, Tap: "tap0", PF: "pf0", Port: "pf0_3", Representor: true, Mode: All},
+		{MAC: kerneltest.Guest, Tap: "pf0_3", PF: "pf0", Port: "tap0", Representor: true, Mode: Sent},
 	} {
 		name := pinName(d)
 		if strings.ContainsAny(name, "./") {
@@ -238,7 +240,7 @@ func TestPinNames(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "tap0_525400000001_pf0", "tap0_5254_pf0_0", "tap0_525400000001_pf0_x", "tap0_525400000001_pf0_+1",
-		"%zz_525400000001_pf0_0",
+		"%zz_525400000001_pf0_0", "tap0_525400000001_pf0_0__all",
 	} {
 		if d, ok := parsePin(bad); ok {
 			t.Errorf("%q reads as %+v", bad, d)
