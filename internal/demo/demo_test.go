@@ -3,7 +3,11 @@ package demo_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"net/http"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -54,6 +58,24 @@ func TestRepairsNothingTwice(t *testing.T) {
 	}
 }
 
+// metrics returns what Prometheus would read.
+func metrics(t *testing.T, socket string) string {
+	t.Helper()
+	web := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	r, err := web.Get("http://sluice/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // The demo has a history, events and comparisons of policies, like the daemon.
 func TestHistoryIsServed(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s.sock")
@@ -82,6 +104,15 @@ func TestHistoryIsServed(t *testing.T) {
 	wait("other policies", func() bool {
 		w, err := c.WhatIf(ctx)
 		return err == nil && len(w.Policies) > 2 && w.Current == "adaptive"
+	})
+	// Panels of the dashboard that show traffic have data.
+	traffic := regexp.MustCompile(`(?m)^sluice_(nic|link)_transmit_(bytes|packets)_total\{.*\} [1-9]`)
+	wait("counters of traffic", func() bool {
+		have := map[string]bool{}
+		for _, m := range traffic.FindAllStringSubmatch(metrics(t, socket), -1) {
+			have[m[1]+m[2]] = true
+		}
+		return len(have) == 4 // guests of the demo only send
 	})
 	news := 0
 	enough := errors.New("enough")
