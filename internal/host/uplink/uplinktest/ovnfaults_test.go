@@ -147,6 +147,9 @@ func TestOVNWithoutController(t *testing.T) {
 
 // TestOVNChangedByOthers: what somebody changes while a guest is on its VF is seen, respected, and mended where the guest would be cut off.
 func TestOVNChangedByOthers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestBinding has the rules")
+	}
 	h := startOVN(t)
 	w := ovnWorldOf(t, h)
 	p := w.step(t, guestTap, kerneltest.Guest)

@@ -79,7 +79,7 @@ func TestNoFrameIsLostInAMove(t *testing.T) {
 			}
 			rounds := *moves
 			if w.slow && testing.Short() {
-				rounds = min(rounds, 3)
+				rounds = min(rounds, 2)
 			}
 			for range rounds {
 				change(openingFromTap, w.toBoth)
