@@ -252,11 +252,19 @@ func (d *Daemon) TestDriverURI() string { return "test:///default?socket=" + d.s
 // Virsh runs virsh on the daemon.
 func (d *Daemon) Virsh(t testing.TB, args ...string) string {
 	t.Helper()
-	out, err := exec.Command("virsh", append([]string{"-c", d.URI()}, args...)...).CombinedOutput()
+	out, err := d.virsh(args...)
 	if err != nil {
-		t.Fatalf("virsh %s: %v\n%s", strings.Join(args, " "), err, out)
+		t.Fatal(err)
 	}
-	return string(out)
+	return out
+}
+
+func (d *Daemon) virsh(args ...string) (string, error) {
+	out, err := exec.Command("virsh", append([]string{"-c", d.URI()}, args...)...).CombinedOutput() //nolint:gosec // a test's own words
+	if err != nil {
+		return "", fmt.Errorf("virsh %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
 }
 
 // Destroy stops a domain. A libvirtd that is restarting checks its domains at the same time, and may then itself find the domain gone.

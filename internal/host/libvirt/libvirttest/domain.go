@@ -67,8 +67,19 @@ func Tablet(alias string) string {
 	return fmt.Sprintf("<input type='tablet' bus='usb'><alias name='%s'/></input>", alias)
 }
 
-// Create starts the domain, paused, as a transient one.
+// Create starts the domain, paused, as a transient one. libvirt's first words to a QEMU were once garbled on the way ("JSON parse error"
+// while it asked for capabilities), so it has three tries.
 func (d *Daemon) Create(t testing.TB, v VM) {
 	t.Helper()
-	d.Virsh(t, "create", d.File(t, v.XML()), "--paused")
+	file := d.File(t, v.XML())
+	for try := 1; ; try++ {
+		_, err := d.virsh("create", file, "--paused")
+		if err == nil {
+			return
+		}
+		if try == 3 {
+			t.Fatal(err)
+		}
+		t.Logf("try %d: %v", try, err)
+	}
 }
