@@ -61,15 +61,15 @@ export function troubles() {
   let before = '';
   const draw = () => {
     const found = gather(seen.doctor, seen.fsck);
-    const now = JSON.stringify([found, all]);
+    const now = JSON.stringify([found, all, Boolean(seen.doctor && seen.fsck)]);
     if (now === before) return; // open details stay open
     before = now;
-    none.hidden = found.length > 0;
+    none.hidden = found.length > 0 || !seen.doctor || !seen.fsck;
     fill(list, (all ? found : found.slice(0, few)).map(item));
     more.hidden = found.length <= few;
     more.textContent = all ? 'Show fewer' : `Show all ${found.length}`;
   };
-  more.hidden = true;
+  more.hidden = none.hidden = true; // all is well only once both have said so
   more.addEventListener('click', () => { all = !all; draw(); });
   for (const path of ['doctor', 'fsck']) watch(part, `/v1/${path}`, (data) => { seen[path] = data; draw(); }, { every: 1000 });
   return part;

@@ -221,6 +221,14 @@ func (p *tab) whole() {
 	}
 }
 
+// chosen are these of the looks, or all of them if SLUICE_SCREENSHOTS asks for pictures.
+func chosen(some ...look) []look {
+	if os.Getenv("SLUICE_SCREENSHOTS") != "" {
+		return looks
+	}
+	return some
+}
+
 // shoot saves a screenshot of the whole page if SLUICE_SCREENSHOTS names a directory.
 func (p *tab) shoot(name string) {
 	p.t.Helper()

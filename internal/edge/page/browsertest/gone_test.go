@@ -20,7 +20,7 @@ func (p *tab) banner(words ...string) {
 func TestDaemonGone(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
 	b := browser(t)
-	for _, l := range []look{looks[0], looks[3]} {
+	for _, l := range chosen(looks[0], looks[3]) {
 		p := open(t, b, h.url, l)
 		var mu sync.Mutex
 		asked := map[string]int{} // in vain, by path
