@@ -14,7 +14,7 @@ const (
 	ExitOK          = 0 // success; nothing found
 	ExitError       = 1 // failure; the message says what to do
 	ExitUsage       = 2 // the command line is wrong
-	ExitFindings    = 3 // doctor or fsck found something
+	ExitFindings    = 3 // doctor, fsck or version --check found something
 	ExitUnreachable = 4 // no daemon answers
 	ExitObstacle    = 5 // a pin or release is accepted, but cannot have its effect now
 )

@@ -13,7 +13,7 @@ const about = `Exit codes:
     0  success; nothing found
     1  it failed; the message says why and what to do
     2  the command line is wrong
-    3  doctor or fsck found something
+    3  doctor, fsck or version --check found something
     4  no daemon answers, or it refuses this user
     5  pin or release: accepted, but something prevents the effect; the message says what
 
