@@ -37,7 +37,7 @@ OS_PLACEMENT_ENDPOINT_OVERRIDE, with OS_CERT, OS_KEY and OS_CACERT for https.`,
 	}
 	f := &fleetFlags{}
 	c.PersistentFlags().StringVar(&f.placement, "placement", "", "`address` of Placement, instead of that of the environment")
-	c.AddCommand(a.fleetPublishCommand(f), a.fleetPlaceCommand(f), a.fleetReleaseCommand(f), a.fleetListCommand(f), a.fleetFsckCommand(f))
+	c.AddCommand(a.fleetPublishCommand(f), a.fleetPlaceCommand(f), a.fleetReleaseCommand(f), a.fleetListCommand(f), a.fleetFsckCommand(f), a.fleetTargetsCommand(f))
 	return c
 }
 
@@ -170,7 +170,9 @@ sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 
 	guarantee := c.Flags().String("guarantee", "", "`rate` to be guaranteed, such as 2Gbit or '2Gbit 50kpps'")
 	network := c.Flags().String("network", "", "only PFs that this `network` of VMs is behind")
 	numa := c.Flags().Int("numa", -1, "only PFs at this NUMA `node`; -1: any")
+	host := c.Flags().String("host", "", "only on the host of this `name`")
 	_ = c.RegisterFlagCompletionFunc("network", a.completeNetwork)
+	_ = c.RegisterFlagCompletionFunc("host", a.completeHost(f))
 	return printing(a, c, func(ctx context.Context, args []string) (none fleet.Placement, err error) {
 		rate, err := model.ParseRate(*guarantee)
 		if err != nil || rate.Bits == 0 {
@@ -193,6 +195,17 @@ sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 
 		l, err := a.ledger(ctx, f)
 		if err != nil {
 			return none, err
+		}
+		if *host != "" {
+			hosts, err := l.Hosts(ctx)
+			if err != nil {
+				return none, err
+			}
+			there, err := fleet.Find(hosts, *host)
+			if err != nil {
+				return none, err
+			}
+			ask.Host = there.ID
 		}
 		return fleet.Place(ctx, l, strings.ToLower(args[0]), address.String(), ask)
 	}, printPlacement)

@@ -1,13 +1,19 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/internal/edge/fleet"
 	"sluice/internal/edge/fleet/fleettest"
 )
 
@@ -20,6 +26,63 @@ type endAt struct {
 func (w *endAt) Write(b []byte) (int, error) {
 	w.end()
 	return w.Builder.Write(b)
+}
+
+// Prometheus gets the hosts of that time, and an error rather than an empty list: it then keeps those that it has.
+func TestTargetsOverHTTP(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	r, w := io.Pipe()
+	a := &app{std: Streams{Out: w}}
+	l := &failing{Ledger: fleettest.Example()}
+	done := make(chan error, 1)
+	go func() { done <- a.serveTargets(ctx, "127.0.0.1:0", targetsHandler(l, 9178)) }()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func() (int, string) {
+		t.Helper()
+		url := strings.TrimSpace(strings.TrimPrefix(line, "targets at "))
+		q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(body)
+	}
+	if code, body := get(); code != 200 || body != `[{"targets":["host1:9178","host2:9178","host3:9178"]}]`+"\n" {
+		t.Errorf("%d %s", code, body)
+	}
+	l.away.Store(true)
+	if code, body := get(); code != 503 || !strings.Contains(body, "away") {
+		t.Errorf("%d %s", code, body)
+	}
+	end()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// failing is a ledger that does not answer while it is away.
+type failing struct {
+	fleet.Ledger
+	away atomic.Bool
+}
+
+func (l *failing) Hosts(ctx context.Context) ([]fleet.Host, error) {
+	if l.away.Load() {
+		return nil, errors.New("it is away")
+	}
+	return l.Ledger.Hosts(ctx)
 }
 
 // While the daemon is away, the log and the metrics say so, and the ledger stays as it is.

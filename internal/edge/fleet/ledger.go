@@ -14,6 +14,8 @@ type Ledger interface {
 	Tree(ctx context.Context, root string, fresh bool, consumers ...string) (State, error)
 	// Fleet returns the providers of all hosts and their PFs, with the claims on them.
 	Fleet(ctx context.Context) (State, error)
+	// Hosts returns all hosts that have been published, by name.
+	Hosts(ctx context.Context) ([]Host, error)
 	// Claim returns what a consumer has; false: nothing.
 	Claim(ctx context.Context, consumer string) (Claim, bool, error)
 	// Candidates returns where there is room, in no order.

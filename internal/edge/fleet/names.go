@@ -48,6 +48,9 @@ func HostOf(machine, name string) (Host, error) {
 	return Host{ID: uuid.NewSHA1(namespace, id[:]).String(), Name: name}, nil
 }
 
+// HostBy returns the Host whose provider that is.
+func HostBy(id, provider string) Host { return Host{ID: id, Name: hostOf(provider)} }
+
 func (h Host) providerName() string { return namePrefix + h.Name }
 
 func (h Host) pfName(address string) string { return namePrefix + h.Name + ":" + address }

@@ -83,6 +83,11 @@ func Contract(t *testing.T, l fleet.Ledger) {
 	c.publish(b, Capacity())
 	c.rests(a, Capacity())
 
+	hosts, err := l.Hosts(t.Context())
+	if err != nil || !slices.Equal(hosts, []fleet.Host{a, b}) {
+		t.Errorf("hosts %v, %v", hosts, err)
+	}
+
 	// A second host of the same name is refused.
 	namesake := Host("namesake")
 	namesake.Name = "a"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"sluice/internal/edge/fleet"
@@ -46,6 +47,19 @@ func (l *Ledger) Fleet(context.Context) (fleet.State, error) {
 	return l.state(func(p *fleet.Provider) bool {
 		return slices.Contains(p.Traits, fleet.TraitHost) || slices.Contains(p.Traits, fleet.TraitPF)
 	}, nil), nil
+}
+
+// Hosts implements fleet.Ledger.
+func (l *Ledger) Hosts(context.Context) (out []fleet.Host, _ error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, p := range l.providers {
+		if slices.Contains(p.Traits, fleet.TraitHost) {
+			out = append(out, fleet.HostBy(id, p.Name))
+		}
+	}
+	slices.SortFunc(out, func(a, b fleet.Host) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
 }
 
 // Claim implements fleet.Ledger.

@@ -85,6 +85,20 @@ func (l *Ledger) Fleet(ctx context.Context) (fleet.State, error) {
 	return l.read(ctx, list)
 }
 
+// Hosts implements fleet.Ledger, with one request.
+func (l *Ledger) Hosts(ctx context.Context) ([]fleet.Host, error) {
+	list, err := l.list(ctx, resourceproviders.ListOpts139{Required: []string{fleet.TraitHost}})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]fleet.Host, len(list))
+	for i := range list {
+		out[i] = fleet.HostBy(list[i].UUID, list[i].Name)
+	}
+	slices.SortFunc(out, func(a, b fleet.Host) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
 func (l *Ledger) list(ctx context.Context, q resourceproviders.ListOpts139) ([]resourceproviders.ResourceProvider, error) {
 	page, err := resourceproviders.List(l.client, q).AllPages(ctx)
 	if unknownTrait(err) {
