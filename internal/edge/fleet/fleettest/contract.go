@@ -171,7 +171,29 @@ func Contract(t *testing.T, l fleet.Ledger) {
 	if err := fleet.Release(t.Context(), l, VM(1), MAC(1)); err != nil {
 		t.Error(err)
 	}
+	c.evacuate()
 	c.concurrent()
+}
+
+// evacuate moves a claim, with its packets, from a dead host.
+func (c *contract) evacuate() {
+	c.Helper()
+	for _, name := range []string{"dead", "alive"} {
+		capacity := Capacity()
+		capacity.PFs = capacity.PFs[:1]
+		capacity.PFs[0].Network = "yellow"
+		c.publish(Host(name), capacity)
+	}
+	c.place(2, fleet.Ask{Kbits: 2_000_000, Kpackets: 50, Host: Host("dead").ID})
+	list, err := fleet.Evacuate(c.Context(), c.l, Host("dead"))
+	if err != nil || len(list) != 1 || list[0].Host != "alive" || list[0].Kpackets != 50 {
+		c.Errorf("evacuated %+v, %v", list, err)
+	}
+	c.used(Host("dead"), PF0, 0)
+	c.used(Host("alive"), PF0, 2_000_000)
+	if list, err := fleet.Evacuate(c.Context(), c.l, Host("dead")); err != nil || len(list) != 0 {
+		c.Errorf("evacuated again %+v, %v", list, err)
+	}
 }
 
 type contract struct {
