@@ -18,7 +18,7 @@ again, and moves each of its claims, the largest first, to a host with room that
 same network. Start each VM where its claim is now, with its guarantee. Make sure that the
 host is off: a VM that still runs there would keep its guarantee without a claim. It may be
 repeated. Ends with exit code 1 if a claim fits nowhere.`,
-		Example: "sluice fleet evacuate kvm7 --dead\nsluice fleet evacuate kvm7 --dead -o json | jq -r '.[] | .uuid + \" \" + .host'",
+		Example: "sluice fleet evacuate host1 --dead\nsluice fleet evacuate host1 --dead -o json | jq -r '.[] | .uuid + \" \" + .host'",
 		Args:    cobra.ExactArgs(1),
 	}
 	complete := a.completeHost(f)
