@@ -173,6 +173,7 @@ export function steady(props, ...children) {
   let kept = 0;
   let since = 0; // the most that was needed since it needs less
   let timer = 0;
+  let width = 0;
   const keep = (height) => {
     clearTimeout(timer);
     [kept, since, timer] = [height, 0, 0];
@@ -180,7 +181,11 @@ export function steady(props, ...children) {
   };
   new ResizeObserver(() => {
     const need = inner.offsetHeight;
-    if (need >= kept) { keep(need); return; }
+    if (need >= kept || inner.offsetWidth !== width) { // text of another width has another height
+      width = inner.offsetWidth;
+      keep(need);
+      return;
+    }
     since = Math.max(since, need);
     timer ||= setTimeout(() => keep(since), quiet);
   }).observe(inner);

@@ -124,6 +124,7 @@ export function vms() {
     const rows = seen.vms.filter(matches).sort((a, b) => place(a) - place(b));
     table.hidden = !rows.length;
     legend.hidden = !rows.length;
+    pager.element.hidden = !seen.known;
     none.hidden = !seen.known || rows.length > 0;
     text(none, seen.vms.length ? 'No VM is like that.' : 'There are no VMs on this host.');
     keyed(body, pager.cut(rows), (v) => v.uuid, create, (tr, v) => update(tr, v, seen));

@@ -165,3 +165,22 @@ func TestWords(t *testing.T) {
 		[...document.querySelectorAll('.glossary dt')].some(e => e.offsetHeight && e.textContent.toLowerCase() === w))`)
 	p.sound()
 }
+
+// Where the page gets another width, its parts get the height that their text needs there at once.
+func TestCardsFollowTheWidth(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	p := open(t, browser(t), h.url, looks[0])
+	p.until(`document.querySelector('.now li')`)
+	height := func(width int64) int {
+		t.Helper()
+		p.size(width, 900)
+		p.until(fmt.Sprintf(`innerWidth === %d`, width))
+		return eval[int](p, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() =>
+			done(parseInt(document.querySelector('.now').style.minHeight.slice(4)) - document.querySelector('.now > div').offsetHeight))))`)
+	}
+	for _, width := range []int64{390, 1400} {
+		if over := height(width); over != 0 {
+			t.Errorf("%d pixels wide: %d pixels too high", width, over)
+		}
+	}
+}

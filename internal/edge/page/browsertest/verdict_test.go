@@ -79,6 +79,9 @@ func TestVerdict(t *testing.T) {
 				}
 				rest = after
 			}
+			if text := eval[string](p, `document.getElementById('vms')?.innerText ?? ''`); strings.Contains(text, "no VMs") {
+				t.Errorf("%s, %s: the list of VMs, which is out of sight, says that there are none", name, l)
+			}
 			if strings.Contains(got, c.not) {
 				t.Errorf("%s: %q is in %q", name, c.not, got)
 			}
