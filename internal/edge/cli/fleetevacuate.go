@@ -19,15 +19,9 @@ same network. Start each VM where its claim is now, with its guarantee. Make sur
 host is off: a VM that still runs there would keep its guarantee without a claim. It may be
 repeated. Ends with exit code 1 if a claim fits nowhere.`,
 		Example: "sluice fleet evacuate host1 --dead\nsluice fleet evacuate host1 --dead -o json | jq -r '.[] | .uuid + \" \" + .host'",
-		Args:    cobra.ExactArgs(1),
+		Args:    hostArgs(1),
 	}
-	complete := a.completeHost(f)
-	c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return complete(c, args, prefix)
-	}
+	c.ValidArgsFunction = a.completeOneHost(f)
 	dead := c.Flags().Bool("dead", false, "the host is off and will not come back by itself")
 	o := outputFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -90,3 +90,27 @@ func (a *app) completeHost(f *fleetFlags) cobra.CompletionFunc {
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }
+
+// completeOneHost completes the one argument of a command that takes a host.
+func (a *app) completeOneHost(f *fleetFlags) cobra.CompletionFunc {
+	complete := a.completeHost(f)
+	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(c, args, prefix)
+	}
+}
+
+// hostArgs requires one host, or at most one where none is enough.
+func hostArgs(least int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usage(c, fmt.Errorf("%s needs the name of a host", called(c)))
+		case len(args) > 1:
+			return usage(c, fmt.Errorf("%s takes one host at a time, but got %d", called(c), len(args)))
+		}
+		return nil
+	}
+}

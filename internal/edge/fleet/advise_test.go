@@ -182,3 +182,28 @@ func TestRelieve(t *testing.T) {
 		}
 	})
 }
+
+// The smallest claim that is enough goes, not one that is too small and not the largest.
+func TestRelieveBySmallest(t *testing.T) {
+	l := &fleettest.Ledger{}
+	a, b := fleettest.Host("a"), fleettest.Host("b")
+	capacity := fleettest.Capacity()
+	capacity.PFs[0].Bits.Total = 13e9
+	for _, h := range []fleet.Host{a, b} {
+		if _, _, err := fleet.Publish(t.Context(), l, h, capacity); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, gbit := range map[byte]int{1: 2, 2: 3, 3: 8} {
+		if _, err := fleet.Place(t.Context(), l, fleettest.VM(n), fleettest.MAC(n), fleet.Ask{Kbits: gbit * 1e6, Host: a.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := fleet.Publish(t.Context(), l, a, fleettest.Capacity()); err != nil { // 10 Gbit/s
+		t.Fatal(err)
+	}
+	s, err := l.Fleet(t.Context())
+	if list := fleet.Relieve(&s); err != nil || len(list) != 1 || list[0].Kbits != 3e6 || list[0].From != "a" || list[0].Host != "b" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
