@@ -25,7 +25,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: bin/sluice ## the daemon over a simulated host of 100 VMs and 63 VFs, faster than real time
-	bin/sluice demo $(DEMO)
+	$(if $(FLEET),scripts/fleet-demo,bin/sluice demo $(DEMO))
 
 build: bin/sluice bin/sluiced bin/sluice-guest bin/sluice-cni man ## bin/sluice, the daemon bin/sluiced, the guests' bin/sluice-guest and bin/sluice-cni, and the manual, bin/man
 

@@ -117,7 +117,7 @@ is brought up to date afterwards. What others own in Placement is not touched.`,
 		for _, u := range plan.Unclaimed {
 			a.tell(u.String())
 		}
-		a.tell(fmt.Sprintf("%s is published: %d writes", host.Name, writes))
+		a.tell(fmt.Sprintf("%s is published (writes: %d)", host.Name, writes))
 		return nil
 	}
 	return c

@@ -2,32 +2,16 @@ package openstack_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
+	"regexp"
 	"testing"
-	"time"
 
 	"sluice/internal/edge/fleet/fleettest"
 	"sluice/internal/edge/fleet/openstack"
 )
-
-// Versions of the real Placement.
-var packages = []string{"openstack-placement==16.0.0", "waitress==3.0.2"}
-
-// It prints its port. One thread: with SQLite, Placement answers 500 to writers that come at once.
-const serve = `import os, sys
-os.environ['OS_PLACEMENT_CONFIG_DIR'] = sys.argv[1]
-from placement.wsgi.api import application
-from waitress.server import create_server
-server = create_server(application, host='127.0.0.1', port=0, threads=1)
-print(server.effective_port, flush=True)
-server.run()
-`
 
 // The contract holds with OpenStack's own Placement.
 func TestRealPlacement(t *testing.T) {
@@ -41,17 +25,44 @@ func TestRealPlacement(t *testing.T) {
 	fleettest.Contract(t, l)
 }
 
+// The demo of a fleet does all that it says, on a real Placement.
+func TestFleetDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server and three daemons: make long runs it")
+	}
+	placement(t) // skips if it cannot be installed
+	program := filepath.Join(t.TempDir(), "sluice")
+	if out, err := exec.Command("go", "build", "-o", program, "sluice/cmd/sluice").CombinedOutput(); err != nil { //nolint:gosec // fixed
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command("../../../../scripts/fleet-demo")
+	cmd.Env = append(os.Environ(), "SLUICE="+program)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		`(?m)^0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f01 has 2Gbit on PF \S+ of host host\d$`,
+		`(?m)^host1 +\S+ +br0 +up +40Gbit +[35]Gbit +0 +3[57]Gbit$`, // claimed, with or without the VM that was placed
+		`(?m)^\S+ +52:54:00:00:00:00 +3Gbit +host1 +host[23] +\S+ +the host is to be emptied$`,
+		`(?m)^\S+ +52:54:00:00:00:00 +3Gbit +host[23] +\S+$`, // evacuated
+		`(?m)^host1 +\S+ +br0 +drained +40Gbit +0 +0 +40Gbit$`,
+		`"host3:9178"`,
+	} {
+		if !regexp.MustCompile(want).Match(out) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+}
+
 // placement starts a server and returns its address.
 func placement(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	config := "[DEFAULT]\nlog_file=" + dir + "/log\n[api]\nauth_strategy=noauth2\n" +
-		"[placement_database]\nconnection=sqlite:///" + dir + "/placement.db\nsync_on_startup=true\n"
-	if err := os.WriteFile(filepath.Join(dir, "placement.conf"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
+	if os.Getenv("SLUICE_TEST_NO_PLACEMENT") == "1" {
+		t.Skip("SLUICE_TEST_NO_PLACEMENT=1")
 	}
 	var failed bytes.Buffer
-	cmd := exec.Command(python(t), "-c", serve, dir) //nolint:gosec // it is killed below
+	cmd := exec.Command("../../../../scripts/placement", t.TempDir()) //nolint:gosec // it is killed below
 	cmd.Stderr = &failed
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -66,48 +77,14 @@ func placement(t *testing.T) string {
 	})
 	var port int
 	if _, err := fmt.Fscan(out, &port); err != nil {
-		_ = cmd.Process.Kill()
-		t.Fatalf("Placement has not started: %v, %v\n%s", err, cmd.Wait(), &failed)
+		_ = cmd.Wait()
+		if cmd.ProcessState.ExitCode() == notInstalled {
+			t.Skipf("no Placement from PyPI: %s", &failed)
+		}
+		t.Fatalf("Placement has not started: %v, %v\n%s", err, cmd.ProcessState, &failed)
 	}
 	return fmt.Sprintf("http://127.0.0.1:%d", port)
 }
 
-// python returns that of an environment with Placement, which is kept for the next time.
-func python(t *testing.T) string {
-	t.Helper()
-	if os.Getenv("SLUICE_TEST_NO_PLACEMENT") == "1" {
-		t.Skip("SLUICE_TEST_NO_PLACEMENT=1")
-	}
-	dir, err := filepath.Abs("../../../../.cache/placement")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a cache
-		t.Fatal(err)
-	}
-	lock, err := os.Create(dir + ".lock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer stop()
-	done := filepath.Join(dir, strings.Join(packages, "-"))
-	if _, err := os.Stat(done); err != nil {
-		for _, args := range [][]string{
-			{"python3", "-m", "venv", "--clear", dir},
-			append([]string{dir + "/bin/pip", "install", "-q", "--disable-pip-version-check"}, packages...),
-		} {
-			if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil { //nolint:gosec // fixed
-				t.Skipf("no Placement from PyPI: %s: %v\n%s", strings.Join(args, " "), err, out)
-			}
-		}
-		if err := os.WriteFile(done, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir + "/bin/python"
-}
+// notInstalled is the exit code of scripts/placement if PyPI does not give it.
+const notInstalled = 75
