@@ -195,7 +195,8 @@ func TestRelieveBySmallest(t *testing.T) {
 		}
 	}
 	for n, gbit := range map[byte]int{1: 2, 2: 3, 3: 8} {
-		if _, err := fleet.Place(t.Context(), l, fleettest.VM(n), fleettest.MAC(n), fleet.Ask{Kbits: gbit * 1e6, Host: a.ID}); err != nil {
+		ask := fleet.Ask{Kbits: gbit * 1e6, Host: a.ID, Traits: []string{fleet.NetworkTrait("red")}}
+		if _, err := fleet.Place(t.Context(), l, fleettest.VM(n), fleettest.MAC(n), ask); err != nil {
 			t.Fatal(err)
 		}
 	}
