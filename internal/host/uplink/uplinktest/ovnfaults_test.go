@@ -197,8 +197,8 @@ func TestOVNChangedByOthers(t *testing.T) {
 	}
 
 	vsctl(t, "set", "interface", guestTap, "external_ids:iface-id=C")
-	kerneltest.WaitFor(t, "OVN to have it at the tap", func() bool { return w.Check(kerneltest.Soon(t), p) == nil })
-	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
+	// Check is content with what the tap had before, too: that it has got a logical port again is seen by the step alone.
+	kerneltest.WaitFor(t, "the logical port at the tap to be seen", func() bool { return w.ToVF(kerneltest.Soon(t), p) == nil })
 	w.unplug(t)
 	stray := *p // as for a VM that is gone
 	stray.Tap = ""
