@@ -265,9 +265,9 @@ claim again within a minute: to end that, change its SLA.`,
 
 func (a *app) fleetListCommand(f *fleetFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use: "list", Short: "list what each PF of the fleet carries, and what of that is claimed",
-		Long: `Lists the PFs of all hosts that publish, with what their links carry, what is claimed of
-that, what is guaranteed there without a claim (UNCLAIMED), and what is free. sluice fleet
+		Use: "list", Short: "list what each PF of the fleet offers, and what of that is claimed",
+		Long: `Lists the PFs of all hosts that publish, with what they offer to claims, what is claimed of
+that, and what is free. What is guaranteed there without a claim is not offered. sluice fleet
 place leaves out PFs that are down, and hosts that are drained or do not enforce guarantees.`,
 		Example: "sluice fleet list\nsluice fleet list -o json | jq '[.[].free_kilobits_per_second] | add'", Args: noArgs,
 	}
@@ -276,7 +276,7 @@ place leaves out PFs that are down, and hosts that are drained or do not enforce
 		if err != nil {
 			return nil, err
 		}
-		state, err := l.Fleet(ctx)
+		state, err := l.Overview(ctx)
 		return fleet.Links(&state), err
 	}, printLinks)
 }
@@ -295,7 +295,7 @@ func printLinks(w io.Writer, list []fleet.Link) {
 			state = "down"
 		}
 		row := []string{l.Host, l.PF, l.Network, state}
-		for _, n := range []int{l.Total, l.Claimed, l.Unclaimed, l.Free} {
+		for _, n := range []int{l.Total, l.Claimed, l.Free} {
 			text := fleet.Rate(n, 0)
 			if n == 0 {
 				text = "0"
@@ -304,7 +304,7 @@ func printLinks(w io.Writer, list []fleet.Link) {
 		}
 		rows = append(rows, row)
 	}
-	table(w, "HOST PF NETWORK STATE CARRIES CLAIMED UNCLAIMED FREE", rows)
+	table(w, "HOST PF NETWORK STATE OFFERS CLAIMED FREE", rows)
 }
 
 func (a *app) fleetFsckCommand(f *fleetFlags) *cobra.Command {

@@ -10,10 +10,9 @@ import (
 type Link struct {
 	Host       string `json:"host"`
 	PF         string `json:"pci_address"`
-	Network    string `json:"network"`                      // as its trait spells it
-	Total      int    `json:"kilobits_per_second"`          // 0: nothing is offered
-	Claimed    int    `json:"claimed_kilobits_per_second"`  // by all consumers
-	Unclaimed  int    `json:"reserved_kilobits_per_second"` // guaranteed there without a claim
+	Network    string `json:"network"`                     // as its trait spells it
+	Total      int    `json:"kilobits_per_second"`         // for claims: without what is reserved
+	Claimed    int    `json:"claimed_kilobits_per_second"` // by all consumers
 	Free       int    `json:"free_kilobits_per_second"`
 	Down       bool   `json:"down"`
 	Drained    bool   `json:"drained"`    // its host is
@@ -36,10 +35,10 @@ func Links(s *State) []Link {
 		}
 		inv := p.Inventories[ClassBits]
 		l := Link{
-			Host: hostOf(p.Name), PF: addressOf(p.Name), Total: inv.Total, Claimed: p.Used[ClassBits], Unclaimed: inv.Reserved,
+			Host: hostOf(p.Name), PF: addressOf(p.Name), Total: max(0, inv.Total-inv.Reserved), Claimed: p.Used[ClassBits],
 			Down: slices.Contains(p.Traits, TraitDown), Drained: drained[p.Parent], Unenforced: idle[p.Parent],
 		}
-		l.Free = max(0, l.Total-l.Claimed-l.Unclaimed)
+		l.Free = max(0, l.Total-l.Claimed)
 		for _, t := range p.Traits {
 			if network, ok := strings.CutPrefix(t, traitNetwork); ok {
 				l.Network = strings.ToLower(network)

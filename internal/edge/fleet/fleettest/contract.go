@@ -111,6 +111,18 @@ func Contract(t *testing.T, l fleet.Ledger) {
 	c.publish(a, Capacity())
 	c.used(a, PF1, 0)
 
+	// What is guaranteed without a claim is not offered: a part of a link, and all that a host has.
+	for _, bits := range []float64{4e9, 1e10} {
+		reserved := Capacity()
+		reserved.PFs, reserved.Guarantees = reserved.PFs[:1], []api.Guarantee{Guarantee(3, bits, 0)}
+		reserved.Guarantees[0].MAC = ""
+		if plan, _, err := fleet.Publish(t.Context(), l, a, reserved); err != nil || len(plan.Unclaimed) != 1 {
+			t.Errorf("published %+v, %v", plan, err)
+		}
+		c.overview()
+	}
+	c.publish(a, Capacity())
+
 	// A stale generation and a claim that does not fit are refused.
 	claim := fleet.Claim{
 		Consumer: uuid.NewString(), Generation: fleet.NewConsumer, Type: "SOMEBODY", User: "somebody",
@@ -126,8 +138,10 @@ func Contract(t *testing.T, l fleet.Ledger) {
 	slow := Capacity()
 	slow.PFs[0].Bits.Total = 5e8
 	c.publish(a, slow)
+	c.overview()
 	slow.PFs = slow.PFs[1:]
 	c.publish(a, slow)
+	c.overview()
 	if p := c.provider(a.PF(PF0)); p == nil || !slices.Contains(p.Traits, fleet.TraitDown) {
 		t.Errorf("the PF with a claim that is gone: %+v", p)
 	}
@@ -193,6 +207,22 @@ func (c *contract) evacuate() {
 	c.used(Host("alive"), PF0, 2_000_000)
 	if list, err := fleet.Evacuate(c.Context(), c.l, Host("dead")); err != nil || len(list) != 0 {
 		c.Errorf("evacuated again %+v, %v", list, err)
+	}
+}
+
+// overview checks that the Overview says of each PF what the Fleet says.
+func (c *contract) overview() {
+	c.Helper()
+	whole, err := c.l.Fleet(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	short, err := c.l.Overview(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	if want, got := fleet.Links(&whole), fleet.Links(&short); len(got) == 0 || !slices.Equal(got, want) {
+		c.Errorf("overview\n%+v, want\n%+v", got, want)
 	}
 }
 

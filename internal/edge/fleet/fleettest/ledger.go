@@ -49,6 +49,19 @@ func (l *Ledger) Fleet(context.Context) (fleet.State, error) {
 	}, nil), nil
 }
 
+// Overview implements fleet.Ledger.
+func (l *Ledger) Overview(ctx context.Context) (fleet.State, error) {
+	s, err := l.Fleet(ctx)
+	for i := range s.Providers {
+		p := &s.Providers[i]
+		p.Generation, p.Inventories = 0, maps.Clone(p.Inventories)
+		for class, inv := range p.Inventories {
+			p.Inventories[class] = fleet.Inventory{Total: inv.Total - inv.Reserved}
+		}
+	}
+	return fleet.State{Providers: s.Providers}, err
+}
+
 // Hosts implements fleet.Ledger.
 func (l *Ledger) Hosts(context.Context) (out []fleet.Host, _ error) {
 	l.mu.Lock()

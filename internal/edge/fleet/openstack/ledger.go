@@ -78,11 +78,80 @@ func (l *Ledger) Tree(ctx context.Context, root string, fresh bool, consumers ..
 
 // Fleet implements fleet.Ledger.
 func (l *Ledger) Fleet(ctx context.Context) (fleet.State, error) {
-	list, err := l.list(ctx, resourceproviders.ListOpts139{Required: []string{"in:" + fleet.TraitHost + "," + fleet.TraitPF}})
+	list, err := l.published(ctx)
 	if err != nil {
 		return fleet.State{}, err
 	}
 	return l.read(ctx, list)
+}
+
+// published lists all hosts and PFs.
+func (l *Ledger) published(ctx context.Context) ([]resourceproviders.ResourceProvider, error) {
+	return l.list(ctx, resourceproviders.ListOpts139{Required: []string{"in:" + fleet.TraitHost + "," + fleet.TraitPF}})
+}
+
+// Overview implements fleet.Ledger. Where there is room, all is in two answers; each provider where there is none takes requests of its own.
+func (l *Ledger) Overview(ctx context.Context) (fleet.State, error) {
+	list, err := l.published(ctx)
+	if err != nil {
+		return fleet.State{}, err
+	}
+	page, err := allocationcandidates.List(l.client, allocationcandidates.ListOpts{ResourceGroups: map[string]allocationcandidates.ResourceGroup{
+		"_NET": {Resources: fleet.ClassBits + ":1", Required: []string{fleet.TraitPF}},
+	}}).AllPages(ctx)
+	if unknownTrait(err) {
+		return fleet.State{}, nil // nobody has published yet
+	}
+	if err != nil {
+		return fleet.State{}, wrong("read what is free", err)
+	}
+	room, err := allocationcandidates.ExtractAllocationCandidates(page)
+	if err != nil {
+		return fleet.State{}, wrong("read what is free", err)
+	}
+	out := fleet.State{Providers: make([]fleet.Provider, len(list))}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range list {
+		if s, ok := room.ProviderSummaries[list[i].UUID]; ok && s.Traits != nil {
+			out.Providers[i] = summary(&list[i], &s)
+			continue
+		}
+		group.Go(func() (err error) {
+			out.Providers[i], err = l.overview(ctx, &list[i])
+			return err
+		})
+	}
+	return out, group.Wait()
+}
+
+// summary is a provider as the answer about candidates describes it.
+func summary(p *resourceproviders.ResourceProvider, s *allocationcandidates.ProviderSummary) fleet.Provider {
+	out := fleet.Provider{
+		ID: p.UUID, Name: p.Name, Parent: p.ParentProviderUUID, Traits: *s.Traits, Inventories: map[string]fleet.Inventory{}, Used: map[string]int{},
+	}
+	for class, r := range s.Resources {
+		out.Inventories[class], out.Used[class] = fleet.Inventory{Total: r.Capacity}, r.Used
+	}
+	return out
+}
+
+// overview reads a provider for an Overview.
+func (l *Ledger) overview(ctx context.Context, p *resourceproviders.ResourceProvider) (fleet.Provider, error) {
+	d, err := l.described(ctx, p)
+	if err != nil {
+		return fleet.Provider{}, err
+	}
+	used, err := resourceproviders.GetUsages(ctx, l.client, p.UUID).Extract()
+	if err != nil {
+		return fleet.Provider{}, wrong("read what is claimed of "+p.Name, err)
+	}
+	out := d.provider
+	out.Inventories, out.Used = map[string]fleet.Inventory{}, used.Usages
+	for class, inv := range d.provider.Inventories {
+		out.Inventories[class] = fleet.Inventory{Total: inv.Total - inv.Reserved}
+	}
+	return out, nil
 }
 
 // Hosts implements fleet.Ledger, with one request.
