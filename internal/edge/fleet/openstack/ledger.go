@@ -90,15 +90,16 @@ func (l *Ledger) published(ctx context.Context) ([]resourceproviders.ResourcePro
 	return l.list(ctx, resourceproviders.ListOpts139{Required: []string{"in:" + fleet.TraitHost + "," + fleet.TraitPF}})
 }
 
-// Overview implements fleet.Ledger. Where there is room, all is in two answers; each provider where there is none takes requests of its own.
+// Overview implements fleet.Ledger. Two answers describe all hosts with room; a provider of another takes requests of its own.
 func (l *Ledger) Overview(ctx context.Context) (fleet.State, error) {
 	list, err := l.published(ctx)
 	if err != nil {
 		return fleet.State{}, err
 	}
-	page, err := allocationcandidates.List(l.client, allocationcandidates.ListOpts{ResourceGroups: map[string]allocationcandidates.ResourceGroup{
+	q := allocationcandidates.ListOpts{ResourceGroups: map[string]allocationcandidates.ResourceGroup{
 		"_NET": {Resources: fleet.ClassBits + ":1", Required: []string{fleet.TraitPF}},
-	}}).AllPages(ctx)
+	}}
+	page, err := allocationcandidates.List(l.client, q).AllPages(ctx)
 	if unknownTrait(err) {
 		return fleet.State{}, nil // nobody has published yet
 	}
@@ -128,7 +129,8 @@ func (l *Ledger) Overview(ctx context.Context) (fleet.State, error) {
 // summary is a provider as the answer about candidates describes it.
 func summary(p *resourceproviders.ResourceProvider, s *allocationcandidates.ProviderSummary) fleet.Provider {
 	out := fleet.Provider{
-		ID: p.UUID, Name: p.Name, Parent: p.ParentProviderUUID, Traits: *s.Traits, Inventories: map[string]fleet.Inventory{}, Used: map[string]int{},
+		ID: p.UUID, Name: p.Name, Parent: p.ParentProviderUUID, Traits: *s.Traits,
+		Inventories: map[string]fleet.Inventory{}, Used: map[string]int{},
 	}
 	for class, r := range s.Resources {
 		out.Inventories[class], out.Used[class] = fleet.Inventory{Total: r.Capacity}, r.Used
