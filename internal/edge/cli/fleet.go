@@ -38,7 +38,7 @@ OS_PLACEMENT_ENDPOINT_OVERRIDE, with OS_CERT, OS_KEY and OS_CACERT for https.`,
 	f := &fleetFlags{}
 	c.PersistentFlags().StringVar(&f.placement, "placement", "", "`address` of Placement, instead of that of the environment")
 	c.AddCommand(a.fleetPublishCommand(f), a.fleetPlaceCommand(f), a.fleetReleaseCommand(f), a.fleetListCommand(f), a.fleetFsckCommand(f),
-		a.fleetTargetsCommand(f), a.fleetEvacuateCommand(f), a.fleetAdviseCommand(f))
+		a.fleetTargetsCommand(f), a.fleetEvacuateCommand(f), a.fleetAdviseCommand(f), a.fleetMigrateCommand(f))
 	return c
 }
 

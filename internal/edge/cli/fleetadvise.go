@@ -16,8 +16,7 @@ func (a *app) fleetAdviseCommand(f *fleetFlags) *cobra.Command {
 		Long: `Says which claims should leave PFs and hosts that have less than is claimed of them, and
 where each fits; with HOST, where each of that host's claims fits if it is to be emptied. Each
 goes to the PF of the same network that keeps the greatest part of its link free; all moves
-fit together. Changes nothing: migrate each VM, release its claim at the old host, and the new
-one claims it within a minute.`,
+fit together. Changes nothing: sluice fleet migrate does.`,
 		Example: "sluice fleet advise\nsluice fleet advise host1 -o json", Args: hostArgs(0),
 	}
 	c.ValidArgsFunction = a.completeOneHost(f)

@@ -34,6 +34,8 @@ func Check(s *State, here *Offer) []Finding {
 				VM: h.VM, Text: fmt.Sprintf("its NIC %s has a claim at %s", h.MAC, strings.Join(hosts, " and at ")),
 				Remedy: release(h) + ": the host where the VM is claims again",
 			})
+		} else if h, yes := migrationOf(&c); yes {
+			out = append(out, checkMigration(h, hosts))
 		} else if !ours && c.Type == ConsumerType {
 			out = append(out, Finding{
 				Host: strings.Join(hosts, ", "), Text: fmt.Sprintf("the consumer %s has Sluice's type, but is not Sluice's", id),

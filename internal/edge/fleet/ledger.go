@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Ledger is OpenStack Placement, or what stands for it in tests. Its methods may be called concurrently.
@@ -118,6 +119,7 @@ const (
 	SetInventories Kind = "set inventories"
 	SetTraits      Kind = "set traits"
 	SetClaim       Kind = "set claim"
+	SetClaims      Kind = "set claims" // all or none
 )
 
 // Request is one write to the ledger.
@@ -125,11 +127,19 @@ type Request struct {
 	Kind     Kind
 	Provider Provider // its Generation is that which was read
 	Claim    Claim    // of SetClaim
+	Claims   []Claim  // of SetClaims
 }
 
 func (r Request) String() string {
-	if r.Kind == SetClaim {
+	switch r.Kind {
+	case SetClaim:
 		return fmt.Sprintf("%s of %s", r.Kind, r.Claim.Consumer)
+	case SetClaims:
+		var list []string
+		for i := range r.Claims {
+			list = append(list, r.Claims[i].Consumer)
+		}
+		return fmt.Sprintf("%s of %s", r.Kind, strings.Join(list, ", "))
 	}
 	return fmt.Sprintf("%s %s", r.Kind, r.Provider.Name)
 }

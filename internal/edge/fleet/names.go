@@ -85,6 +85,11 @@ func Consumer(vm, mac string) (string, error) {
 	return uuid.NewSHA1(id, []byte(strings.ToLower(mac))).String(), nil
 }
 
+// migrationConsumer is the consumer of the room that a migration holds for the claim of another.
+func migrationConsumer(consumer string) string {
+	return uuid.NewSHA1(uuid.MustParse(consumer), []byte("migration")).String()
+}
+
 // Holder says whose claim it is and who made it. Placement keeps it as the consumer's user.
 type Holder struct {
 	By  string // ByHost or ByPlace
@@ -96,6 +101,8 @@ type Holder struct {
 const (
 	ByHost  = "host"
 	ByPlace = "place"
+
+	byMigration = "migration" // room at the new host, by a consumer of its own
 )
 
 // User is the text that Placement keeps.

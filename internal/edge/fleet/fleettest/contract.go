@@ -186,6 +186,7 @@ func Contract(t *testing.T, l fleet.Ledger) {
 		t.Error(err)
 	}
 	c.evacuate()
+	c.migrate()
 	c.concurrent()
 }
 
@@ -208,6 +209,36 @@ func (c *contract) evacuate() {
 	if list, err := fleet.Evacuate(c.Context(), c.l, Host("dead")); err != nil || len(list) != 0 {
 		c.Errorf("evacuated again %+v, %v", list, err)
 	}
+}
+
+// migrate moves a claim to a host that has room for it once, and not where there is none.
+func (c *contract) migrate() {
+	c.Helper()
+	for _, name := range []string{"old", "new"} {
+		capacity := Capacity()
+		capacity.PFs = capacity.PFs[:1]
+		capacity.PFs[0].Network = "orange"
+		c.publish(Host(name), capacity)
+	}
+	c.place(4, fleet.Ask{Kbits: 6_000_000, Kpackets: 50, Host: Host("old").ID})
+	macs := []string{MAC(4)}
+	for _, done := range []func(context.Context, fleet.Ledger, string, []string) error{fleet.CancelMigration, fleet.EndMigration} {
+		if m, err := fleet.BeginMigration(c.Context(), c.l, VM(4), macs, ""); err != nil || m.Host != "new" || m.From != "old" {
+			c.Errorf("begun %+v, %v", m, err)
+		}
+		c.used(Host("old"), PF0, 6_000_000)
+		c.used(Host("new"), PF0, 6_000_000)
+		if err := done(c.Context(), c.l, VM(4), macs); err != nil {
+			c.Error(err)
+		}
+	}
+	c.used(Host("old"), PF0, 0)
+	c.used(Host("new"), PF0, 6_000_000)
+	c.place(5, fleet.Ask{Kbits: 5_000_000, Host: Host("old").ID})
+	if _, err := fleet.BeginMigration(c.Context(), c.l, VM(4), macs, ""); !errors.Is(err, fleet.ErrNowhere) {
+		c.Errorf("back to a host without room: %v", err)
+	}
+	c.used(Host("new"), PF0, 6_000_000)
 }
 
 // overview checks that the Overview says of each PF what the Fleet says.

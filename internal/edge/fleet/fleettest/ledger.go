@@ -165,6 +165,8 @@ func (l *Ledger) Do(_ context.Context, r fleet.Request) error {
 	switch r.Kind {
 	case fleet.SetClaim:
 		return l.claim(r.Claim)
+	case fleet.SetClaims:
+		return l.all(r.Claims)
 	case fleet.CreateProvider:
 		return l.create(r.Provider)
 	}
@@ -212,6 +214,23 @@ func (l *Ledger) create(p fleet.Provider) error {
 		return fmt.Errorf("no provider %s", p.Parent)
 	}
 	l.providers[p.ID] = &fleet.Provider{ID: p.ID, Name: p.Name, Parent: p.Parent}
+	return nil
+}
+
+// all sets claims together. Those that end or shrink make room for the others first.
+func (l *Ledger) all(claims []fleet.Claim) error {
+	before, providers := maps.Clone(l.claims), map[string]*fleet.Provider{}
+	for id, p := range l.providers {
+		providers[id] = new(fleet.Provider)
+		*providers[id] = *p
+	}
+	claims = slices.SortedStableFunc(slices.Values(claims), func(a, b fleet.Claim) int { return len(a.Amounts) - len(b.Amounts) })
+	for _, c := range claims {
+		if err := l.claim(c); err != nil {
+			l.claims, l.providers = before, providers
+			return err
+		}
+	}
 	return nil
 }
 

@@ -376,6 +376,12 @@ func (l *Ledger) Do(ctx context.Context, r fleet.Request) error {
 		_, err = resourceproviders.UpdateTraits(ctx, l.client, p.ID, opts).Extract()
 	case fleet.SetClaim:
 		err = allocations.Update(ctx, l.client, r.Claim.Consumer, updateOf(&r.Claim)).ExtractErr()
+	case fleet.SetClaims:
+		all := allocations.ManageOpts{}
+		for i := range r.Claims {
+			all[r.Claims[i].Consumer] = updateOf(&r.Claims[i])
+		}
+		err = allocations.Manage(ctx, l.client, all).ExtractErr()
 	}
 	return wrong(r.String(), err)
 }
