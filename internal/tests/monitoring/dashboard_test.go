@@ -11,7 +11,20 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-const dashboardFile = "../../../packaging/grafana/sluice.json"
+// dashboards are the files, each with its rows.
+var dashboards = map[string][]string{
+	"sluice":       {"Host", "Who holds a VF", "Load by path", "Moves", "Guarantees", "Limits", "Troubles"},
+	"sluice-fleet": {"Fleet", "Room", "Ledger"},
+}
+
+func dashboardFile(uid string) string { return "../../../packaging/grafana/" + uid + ".json" }
+
+// eachDashboard tests all of them.
+func eachDashboard(t *testing.T, test func(t *testing.T, uid string)) {
+	for uid := range dashboards {
+		t.Run(uid, func(t *testing.T) { test(t, uid) })
+	}
+}
 
 type dashboard struct {
 	UID        string  `json:"uid"`
@@ -60,10 +73,10 @@ type panel struct {
 	} `json:"fieldConfig"`
 }
 
-func loadDashboard(t *testing.T) dashboard {
+func loadDashboard(t *testing.T, uid string) dashboard {
 	t.Helper()
 	var d dashboard
-	if err := json.Unmarshal([]byte(read(t, dashboardFile)), &d); err != nil {
+	if err := json.Unmarshal([]byte(read(t, dashboardFile(uid))), &d); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -71,19 +84,21 @@ func loadDashboard(t *testing.T) dashboard {
 
 // query replaces Grafana's own variables by something that Prometheus can parse.
 func query(expr string) string {
-	return strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*", "$domain", ".*").Replace(expr)
+	return strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*", "$node", ".*", "$domain", ".*").Replace(expr)
 }
 
 // The dashboard reads only metrics and labels that the daemon exports, for the selected hosts.
-func TestDashboardMatchesTheDaemon(t *testing.T) {
+func TestDashboardMatchesTheDaemon(t *testing.T) { eachDashboard(t, dashboardMatchesTheDaemon) }
+
+func dashboardMatchesTheDaemon(t *testing.T, uid string) {
 	known := metricsTable(t)
 	known["ALERTS"] = []string{"alertname", "alertstate", "severity"} // from Prometheus itself
-	d := loadDashboard(t)
+	d := loadDashboard(t, uid)
 	check := func(where, expr string) {
 		for _, wrong := range known.check(t, query(expr)) {
 			t.Errorf("%s: %s", where, wrong)
 		}
-		for _, s := range selectors(t, query(strings.ReplaceAll(expr, "$instance", "chosen"))) {
+		for _, s := range selectors(t, query(strings.NewReplacer("$instance", "chosen", "$node", "chosen").Replace(expr))) {
 			if !slices.ContainsFunc(s.LabelMatchers, func(m *labels.Matcher) bool { return m.Name == "instance" && m.Value == "chosen" }) {
 				t.Errorf("%s: %s is read of all hosts", where, s.Name)
 			}
@@ -112,9 +127,11 @@ func TestDashboardMatchesTheDaemon(t *testing.T) {
 }
 
 // The queries use exactly the defined variables, which take their values from existing metrics and labels.
-func TestDashboardVariables(t *testing.T) {
+func TestDashboardVariables(t *testing.T) { eachDashboard(t, dashboardVariables) }
+
+func dashboardVariables(t *testing.T, uid string) {
 	known := metricsTable(t)
-	d := loadDashboard(t)
+	d := loadDashboard(t, uid)
 	values := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 	var names []string
 	for _, v := range d.Templating.List {
@@ -134,7 +151,7 @@ func TestDashboardVariables(t *testing.T) {
 			t.Errorf("variable %s: %s has no label %s", v.Name, of, m[2])
 		}
 	}
-	text := read(t, dashboardFile)
+	text := read(t, dashboardFile(uid))
 	for _, m := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(names, m[1]) && !strings.HasPrefix(m[1], "__") {
 			t.Errorf("$%s is not a variable", m[1])
@@ -148,11 +165,13 @@ func TestDashboardVariables(t *testing.T) {
 }
 
 // Grafana can load the dashboard as it is: no plugins, no fixed data source, no overlapping panels.
-func TestDashboardCanBeLoaded(t *testing.T) {
-	d := loadDashboard(t)
+func TestDashboardCanBeLoaded(t *testing.T) { eachDashboard(t, dashboardCanBeLoaded) }
+
+func dashboardCanBeLoaded(t *testing.T, uid string) {
+	d := loadDashboard(t, uid)
 	core := []string{"row", "stat", "timeseries", "state-timeline", "table"}
-	wanted := []string{"Host", "Who holds a VF", "Load by path", "Moves", "Guarantees", "Limits", "Troubles"}
-	if d.Schema < 38 || d.UID != "sluice" {
+	wanted := slices.Clone(dashboards[uid])
+	if d.Schema < 38 || d.UID != uid {
 		t.Errorf("schema %d, uid %s", d.Schema, d.UID)
 	}
 	ids, taken := map[int]bool{}, map[[2]int]string{}
