@@ -172,6 +172,7 @@ type VF struct {
 	VLAN       int        `json:"vlan"`
 	MaxTxRate  uint64     `json:"max_tx_rate_bits"` // bits/s, 0: no limit
 	MinTxRate  uint64     `json:"min_tx_rate_bits"`
+	RateNode   string     `json:"rate_node,omitempty"` // the devlink rate node that somebody put it into: it may get less than its own rates
 	SpoofCheck Tri        `json:"spoof_check"`
 	Trust      Tri        `json:"trust"`
 	Owner      Owner      `json:"owner"`

@@ -96,11 +96,27 @@ func pfAdvice(pf *model.PF) (out []model.Problem) {
 		out = append(out, info(pf.Name, fmt.Sprintf("%d of its VFs are not in Sluice's pool", n),
 			"list them under vfs: in sluice.yaml if Sluice should assign them"))
 	}
+	if nodes := rateNodes(pf); nodes != "" {
+		out = append(out, problem(pf.Name, "VFs in rate nodes that Sluice did not make: "+nodes+". A node can hold them below their limits, and "+
+			"the NIC guarantees them nothing", "leave them there if that is meant; else see devlink port function rate show, and for each: "+
+			"devlink port function rate set pci/"+string(pf.Address)+"/PORT noparent"))
+	}
 	if why := foreign(pf); why != "" {
 		out = append(out, problem(pf.Name, "VFs that Sluice leaves alone: "+why,
 			"give them back to the pool: detach them, take their interface down, or list them under pfs: in sluice.yaml"))
 	}
 	return out
+}
+
+// rateNodes lists the VFs of Sluice's pool that are in somebody's rate node.
+func rateNodes(pf *model.PF) string {
+	var out []string
+	for i := range pf.VFs {
+		if v := &pf.VFs[i]; v.RateNode != "" && v.Owner != model.OwnerForeign {
+			out = append(out, fmt.Sprintf("%s (%s)", v.ID, v.RateNode))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // notInPool counts the VFs that have no holder but are outside the pool.

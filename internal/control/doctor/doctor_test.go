@@ -28,3 +28,18 @@ func TestSameMACsAreSorted(t *testing.T) {
 		}
 	}
 }
+
+// VFs in somebody's rate node are named, but not those that Sluice does not use.
+func TestRateNodesAreNamed(t *testing.T) {
+	pf := model.PF{Name: "pf0", Address: "0000:03:00.0", Managed: true, Caps: model.Caps{VFCounters: model.Yes}}
+	for i, node := range []string{"", "gold", "silver"} {
+		pf.VFs = append(pf.VFs, model.VF{ID: model.VFID{PF: "pf0", Index: i}, RateNode: node, Owner: model.OwnerFree})
+	}
+	pf.VFs[2].Owner, pf.VFs[2].OwnerWhy = model.OwnerForeign, model.NotInPool
+	want := problem("pf0", "VFs in rate nodes that Sluice did not make: pf0/1 (gold). A node can hold them below their limits, and the NIC "+
+		"guarantees them nothing", "leave them there if that is meant; else see devlink port function rate show, and for each: "+
+		"devlink port function rate set pci/0000:03:00.0/PORT noparent")
+	if got := pfAdvice(&pf); len(got) != 2 || got[1] != want {
+		t.Errorf("%+v", got)
+	}
+}

@@ -2,6 +2,8 @@ package vf
 
 import (
 	"context"
+	"regexp"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +20,7 @@ type devlink struct{ conn *rtnl.Conn }
 type devlinkRate struct {
 	bus, dev string // of the PF, such as "pci" and "0000:03:00.0"
 	port     uint32
+	node     string // the rate node that it is in; "" for none
 	rates    Rates
 }
 
@@ -64,12 +67,18 @@ func joinDevlink(dev string, ports []devlinkPort, rates []devlinkRate) map[int]d
 	return out
 }
 
+// set sets the rates that differ. The node that the leaf is in stays as it is.
 func (d *devlink) set(ctx context.Context, leaf devlinkRate, want Rates) error {
 	family, err := sysif.GenericFamily(ctx, d.conn, "devlink")
 	if err != nil {
 		return err
 	}
-	return d.conn.Do(ctx, leaf.request(family, want))
+	for _, req := range leaf.requests(family, want) {
+		if err := d.conn.Do(ctx, req); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // eswitch reads the mode of a device's embedded switch, model.EswitchUnknown if the driver has none or does not report it.
@@ -99,14 +108,37 @@ func decodeEswitch(m rtnl.Message) (model.EswitchMode, error) {
 	return eswitchModes[rtnl.U16(mode)], nil
 }
 
+// ofICE is the name of a node that driver ice itself shows for a part of the NIC's scheduler (ice_sched.c).
+var ofICE = regexp.MustCompile(`^node_\d+$`)
+
+// foreignNode returns the rate node that a leaf is in, "" if there is none or it is the driver's own. Sluice makes no nodes.
+func (r *devlinkRate) foreignNode(driver string) string {
+	if driver == "ice" && ofICE.MatchString(r.node) {
+		return ""
+	}
+	return r.node
+}
+
 func devlinkRequest(family uint16, cmd uint8) *rtnl.Request {
 	return rtnl.NewRequest(family, 0, sysif.GenericHeader(cmd))
 }
 
-func (r *devlinkRate) request(family uint16, want Rates) *rtnl.Request {
-	req := devlinkRequest(family, unix.DEVLINK_CMD_RATE_SET)
-	req.String(unix.DEVLINK_ATTR_BUS_NAME, r.bus).String(unix.DEVLINK_ATTR_DEV_NAME, r.dev).U32(unix.DEVLINK_ATTR_PORT_INDEX, r.port)
-	return req.U64(unix.DEVLINK_ATTR_RATE_TX_SHARE, want.Min/8).U64(unix.DEVLINK_ATTR_RATE_TX_MAX, want.Max/8)
+// requests returns one request for each rate that differs, because the kernel refuses all of a request if the driver lacks one of the
+// attributes. They are in the order in which no share is ever above its maximum.
+func (r *devlinkRate) requests(family uint16, want Rates) (reqs []*rtnl.Request) {
+	add := func(attr uint16, has, want uint64) {
+		if has != want {
+			req := devlinkRequest(family, unix.DEVLINK_CMD_RATE_SET)
+			req.String(unix.DEVLINK_ATTR_BUS_NAME, r.bus).String(unix.DEVLINK_ATTR_DEV_NAME, r.dev).U32(unix.DEVLINK_ATTR_PORT_INDEX, r.port)
+			reqs = append(reqs, req.U64(attr, want/8))
+		}
+	}
+	add(unix.DEVLINK_ATTR_RATE_TX_SHARE, r.rates.Min, want.Min)
+	add(unix.DEVLINK_ATTR_RATE_TX_MAX, r.rates.Max, want.Max)
+	if want.Min > r.rates.Min { // the maximum first
+		slices.Reverse(reqs)
+	}
+	return reqs
 }
 
 // devlinkPort is the port of a VF.
@@ -129,6 +161,7 @@ func decodeDevlinkPort(m rtnl.Message) (p devlinkPort, ok bool) {
 func decodeDevlinkRate(m rtnl.Message) (r devlinkRate, ok bool) {
 	attrs := rtnl.Body(m.Data, unix.GENL_HDRLEN)
 	r.bus, r.dev, r.port = devlinkHandle(attrs)
+	r.node = string(rtnl.CString(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_PARENT_NODE_NAME)))
 	r.rates.Min = 8 * rtnl.U64(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_TX_SHARE))
 	r.rates.Max = 8 * rtnl.U64(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_TX_MAX))
 	return r, len(rtnl.Attr(attrs, unix.DEVLINK_ATTR_PORT_INDEX)) >= 4 && rtnl.U16(rtnl.Attr(attrs, unix.DEVLINK_ATTR_RATE_TYPE)) == 0

@@ -1,10 +1,12 @@
 package vf
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 
 	"sluice/internal/base/rtnl"
 	"sluice/internal/host/kernel/kerneltest"
@@ -26,6 +28,9 @@ func TestDevlinkRates(t *testing.T) {
 	rate := func(dev string, index uint32, share, most uint64) rtnl.Message {
 		r := devlinkRequest(0x15, unix.DEVLINK_CMD_RATE_GET).String(unix.DEVLINK_ATTR_BUS_NAME, "pci").String(unix.DEVLINK_ATTR_DEV_NAME, dev)
 		r.U16(unix.DEVLINK_ATTR_RATE_TYPE, 0).U32(unix.DEVLINK_ATTR_PORT_INDEX, index)
+		if share > 0 {
+			r.String(unix.DEVLINK_ATTR_RATE_PARENT_NODE_NAME, "gold")
+		}
 		return r.U64(unix.DEVLINK_ATTR_RATE_TX_SHARE, share).U64(unix.DEVLINK_ATTR_RATE_TX_MAX, most).Message()
 	}
 	group := devlinkRequest(0x15, unix.DEVLINK_CMD_RATE_GET).String(unix.DEVLINK_ATTR_DEV_NAME, "0000:03:00.0").
@@ -47,14 +52,70 @@ func TestDevlinkRates(t *testing.T) {
 	if len(got) != 2 || got[0].rates != (Rates{}) || got[7].rates != (Rates{Max: 10e9, Min: 1e9}) {
 		t.Fatalf("rates by VF: %+v", got)
 	}
-	leaf := got[7]
-	set, ok := decodeDevlinkRate(leaf.request(0x15, Rates{Max: 40e9, Min: 3e9}).Message())
-	if !ok || set != (devlinkRate{"pci", nic, 65541, Rates{Max: 40e9, Min: 3e9}}) {
-		t.Errorf("sets %+v", set)
+	if node := got[7].node; node != "gold" || got[0].node != "" {
+		t.Errorf("VF 7 is in node %q, VF 0 in %q", node, got[0].node)
 	}
 	for n := range len(port(nic, 1, 4, 2).Data) { // truncated anywhere
 		decodeDevlinkPort(rtnl.Message{Data: port(nic, 1, 4, 2).Data[:n]})
 		decodeDevlinkRate(rtnl.Message{Data: rate(nic, 1, 4, 2).Data[:min(n, 40)]})
+	}
+}
+
+// Each request sets one rate that differs, and names the leaf only: not the node that it is in. After each of them, the share is at most
+// the maximum, because drivers refuse more.
+func TestLeafRequests(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(of string) (r Rates) {
+			r.Max = 1e6 * rapid.Uint64Range(0, 6).Draw(t, of+" max")
+			r.Min = 1e6 * rapid.Uint64Range(0, cmp.Or(r.Max/1e6, 6)).Draw(t, of+" share")
+			return r
+		}
+		leaf := devlinkRate{bus: "pci", dev: "0000:03:00.0", port: 65541, node: "gold", rates: draw("has")}
+		now, want := leaf.rates, draw("want")
+		for _, req := range leaf.requests(0x15, want) {
+			var set []uint16
+			for a, v := range rtnl.Attrs(rtnl.Body(req.Message().Data, unix.GENL_HDRLEN)) {
+				set = append(set, a)
+				switch a {
+				case unix.DEVLINK_ATTR_RATE_TX_SHARE:
+					now.Min = 8 * rtnl.U64(v)
+				case unix.DEVLINK_ATTR_RATE_TX_MAX:
+					now.Max = 8 * rtnl.U64(v)
+				case unix.DEVLINK_ATTR_RATE_PARENT_NODE_NAME:
+					t.Fatal("it names a node")
+				}
+			}
+			if bus, dev, port := devlinkHandle(rtnl.Body(req.Message().Data, unix.GENL_HDRLEN)); bus != leaf.bus || dev != leaf.dev || port != leaf.port {
+				t.Fatalf("it is about %s/%s/%d", bus, dev, port)
+			}
+			if len(set) != 4 {
+				t.Fatalf("attributes %v: want three of the leaf and a rate", set)
+			}
+			if now.Max > 0 && now.Min > now.Max {
+				t.Fatalf("from %+v to %+v over %+v", leaf.rates, want, now)
+			}
+		}
+		if now != want {
+			t.Fatalf("%+v, want %+v", now, want)
+		}
+	})
+}
+
+// The nodes of ice are its own, unless they have other names.
+func TestForeignNode(t *testing.T) {
+	for _, c := range []struct{ driver, node, want string }{
+		{"mlx5_core", "", ""},
+		{"mlx5_core", "gold", "gold"},
+		{"mlx5_core", "node_3", "node_3"},
+		{"ice", "node_3", ""},
+		{"ice", "node_3b", "node_3b"},
+	} {
+		leaf := devlinkRate{node: c.node}
+		states := []vfState{{Index: 0, MaxTxRate: 9}, {Index: 1}}
+		addLeaves(states, map[int]devlinkRate{1: leaf}, c.driver)
+		if states[1].RateNode != c.want || states[0].MaxTxRate != 9 {
+			t.Errorf("%s, node %q: %+v", c.driver, c.node, states)
+		}
 	}
 }
 

@@ -107,7 +107,7 @@ func addStates(pf *PFInfo, states []vfState) {
 		if s.MAC == parkedMAC(pf.MAC, vf.ID.Index) {
 			vf.MAC = model.MAC{}
 		}
-		vf.MinTxRate, vf.MaxTxRate = s.MinTxRate, s.MaxTxRate
+		vf.MinTxRate, vf.MaxTxRate, vf.RateNode = s.MinTxRate, s.MaxTxRate, s.RateNode
 		vf.SpoofCheck, vf.Trust = s.SpoofCheck, s.Trust
 	}
 }
@@ -129,13 +129,21 @@ func (h *Functions) VFCounters(ctx context.Context, pf string) (map[int]netdev.C
 func (h *Functions) vfStates(ctx context.Context, pf string, ext uint32) ([]vfState, error) {
 	states, err := rtnl.Get(ctx, h.k.Read, netdev.LinkRequest(pf, ext), decodeVFs)
 	if ext&netdev.ExtSkipStats != 0 { // settings are requested, not counters
-		for idx, leaf := range h.devlinkRates(ctx, pf) {
-			for i := range states {
-				if states[i].Index == idx {
-					states[i].MaxTxRate, states[i].MinTxRate = leaf.rates.Max, leaf.rates.Min
-				}
-			}
-		}
+		addLeaves(states, h.devlinkRates(ctx, pf), h.driver(pf))
 	}
 	return states, sysif.Fail("read VFs of", "PF "+pf, err)
+}
+
+// addLeaves replaces the rates that a driver reports by those of rate objects.
+func addLeaves(states []vfState, leaves map[int]devlinkRate, driver string) {
+	for i := range states {
+		if leaf, ok := leaves[states[i].Index]; ok {
+			states[i].MaxTxRate, states[i].MinTxRate, states[i].RateNode = leaf.rates.Max, leaf.rates.Min, leaf.foreignNode(driver)
+		}
+	}
+}
+
+// driver returns the name of a PF's driver.
+func (h *Functions) driver(pf string) string {
+	return h.k.Sys.Target(sysif.PCIDir(sysif.PCIOf(h.k.Sys, "class/net/"+pf+"/device")) + "/driver")
 }

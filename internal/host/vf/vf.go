@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/base/rtnl"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/sysif"
 	"sluice/internal/model"
@@ -40,7 +39,8 @@ type Rates struct {
 }
 
 // SetVFRates sets the rates of VF idx of a PF, and returns the rates that the driver then reports. It omits a guarantee that the
-// driver does not support, or refuses in combination with those of other VFs. No other setting of the VF changes, so it can be in
+// driver does not support, or refuses in combination with those of other VFs, or would not keep because the VF is in somebody's rate node.
+// No other setting of the VF changes, so it can be in
 // use.
 func (h *Functions) SetVFRates(ctx context.Context, pf string, idx int, want Rates) (Rates, error) {
 	e, err := h.editVF(ctx, pf, idx)
@@ -51,7 +51,7 @@ func (h *Functions) SetVFRates(ctx context.Context, pf string, idx int, want Rat
 }
 
 func (e *vfEdit) setRates(ctx context.Context, want Rates) (Rates, error) {
-	if e.caps.MinTxRate != model.Yes {
+	if e.caps.MinTxRate != model.Yes || e.before.RateNode != "" { // in a node, it is a share of what the node gets
 		want.Min = 0
 	}
 	if want.Max > 0 {
@@ -111,7 +111,7 @@ type vfIO interface {
 func (h *Functions) changeVF(ctx context.Context, pf string, idx int, c vfChange) error {
 	if c.attr == unix.IFLA_VF_RATE {
 		if leaf, ok := h.devlinkRates(ctx, pf)[idx]; ok {
-			return h.devlink.set(ctx, leaf, Rates{Min: uint64(rtnl.U32(c.value)) * netdev.Mbit, Max: uint64(rtnl.U32(c.value[4:])) * netdev.Mbit})
+			return h.devlink.set(ctx, leaf, c.rates())
 		}
 	}
 	return h.k.Write.Do(ctx, c.request(pf, idx))
@@ -131,7 +131,7 @@ type vfEdit struct {
 
 func (h *Functions) editVF(ctx context.Context, pf string, idx int) (*vfEdit, error) {
 	addr := sysif.PCIOf(h.k.Sys, "class/net/"+pf+"/device")
-	driver := h.k.Sys.Target(sysif.PCIDir(addr) + "/driver")
+	driver := h.driver(pf)
 	device, _ := h.k.Sys.Text(sysif.PCIDir(addr) + "/device")
 	e := &vfEdit{io: h, pf: pf, idx: idx, driver: driver}
 	e.caps, _ = capsOf(driver, device, 0)

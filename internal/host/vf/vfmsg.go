@@ -16,6 +16,7 @@ type vfState struct {
 	VLAN       int
 	MinTxRate  uint64 // bits/s
 	MaxTxRate  uint64 // bits/s
+	RateNode   string // as in model.VF
 	SpoofCheck model.Tri
 	Trust      model.Tri
 	Counters   netdev.Counters
@@ -130,6 +131,11 @@ func changeTrust(on bool) vfChange {
 // changeRates sets both rates because the kernel has no message for a single one.
 func changeRates(minBits, maxBits uint64) vfChange {
 	return vfChange{"rate", unix.IFLA_VF_RATE, sysif.Words(megabits(minBits), megabits(maxBits))}
+}
+
+// rates returns what changeRates was told, in whole Mbit/s.
+func (c vfChange) rates() Rates {
+	return Rates{Min: uint64(rtnl.U32(c.value)) * netdev.Mbit, Max: uint64(rtnl.U32(rtnl.Body(c.value, 4))) * netdev.Mbit}
 }
 
 // megabits converts a rate to the kernel's unit.

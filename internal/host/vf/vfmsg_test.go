@@ -106,7 +106,7 @@ func TestChangeRequest(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(uint16(unix.RTM_NEWLINK), pfAnswer(vfState{Index: 1, MAC: kerneltest.Guest, VLAN: 0xffff}).Data)
 	leaf := devlinkRate{bus: "pci", dev: "0000:03:00.0", port: 7}
-	f.Add(uint16(0x20), leaf.request(0x20, Rates{Max: 400e9, Min: 1e9}).Message().Data)
+	f.Add(uint16(0x20), leaf.requests(0x20, Rates{Max: 400e9, Min: 1e9})[0].Message().Data)
 	f.Add(uint16(36), []byte("\x00\x00\x00\xfa\x04\x00\x03\x00"))                      // a port index without a value
 	f.Add(uint16(36), []byte("\x00\x00\x00\xfa\x04\x00\x80\x00\x06\x00M\x00\x04\x00")) // a VF number without a value
 	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
