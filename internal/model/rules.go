@@ -19,6 +19,8 @@ type Rules struct {
 	HostPackets uint64 `json:"host_packets_s,omitempty"` // packets/s that the host can carry on virtio; 0: unknown
 	Overcommit  bool   `json:"overcommit,omitempty"`     // more may be guaranteed at run time than there is
 	Worth       Worth  `json:"worth,omitzero"`           // how much a packet counts when VFs are shared out
+	// Claims are one source of SLAs, sorted by Claim.Compare, each once.
+	Claims []Claim `json:"claims,omitempty"`
 }
 
 // Class holds what the VMs of a class get unless one of their rules says otherwise.

@@ -61,3 +61,30 @@ func TestSLAIsThatOfTheNearest(t *testing.T) {
 		t.Errorf("a VM without a class has that of no name: %+v", have)
 	}
 }
+
+func TestClaimedSLA(t *testing.T) {
+	claim := Claim{VM: "id", MAC: MAC{2, 1}, Guarantee: Rate{Bits: 2e9, Packets: 50e3}}
+	rules := Rules{
+		Claims:  []Claim{{VM: "ic", MAC: claim.MAC}, claim, {VM: "ie", MAC: claim.MAC}},
+		Classes: []Class{{Name: "gold", SLA: SLA{Guarantee: Rate{Bits: 9e9}, Limit: Rate{Bits: 9e9}, Source: "class"}}},
+		VMs:     []VMRule{{Match: "db", Class: "gold"}},
+	}
+	vm, nic := VM{ID: "id", Name: "db"}, NIC{Alias: "net0", MAC: claim.MAC}
+	check := func(what string, bits uint64, source string) {
+		t.Helper()
+		if s := rules.SLA(&vm, &nic); s.Guarantee != (Rate{Bits: bits, Packets: 50e3}) || s.Source != source {
+			t.Errorf("%s: %v from %q", what, s.Guarantee, s.Source)
+		}
+	}
+	check("before the class", 2e9, "claim; class")
+	rules.VMs[0].SLA = SLA{Guarantee: Rate{Bits: 1e9}, Source: "rule"}
+	check("after a rule, which sets only bits", 1e9, "rule; claim; class")
+	nic.MAC[5] = 1
+	if s := rules.SLA(&vm, &nic); s.Guarantee.Packets != 0 {
+		t.Errorf("the claim of another NIC: %v", s)
+	}
+	nic.MAC, nic.VirtualPF = claim.MAC, "vpf0"
+	if s := rules.SLA(&vm, &nic); s.Guarantee.Packets != 0 {
+		t.Errorf("a function of a virtual PF: %v", s)
+	}
+}

@@ -43,8 +43,14 @@ type Admission struct {
 }
 
 // AskedOf lists what the NICs of a Snapshot ask for, in its order; those of a VM's virtual PFs follow the VM's NICs. All VMs
-// count that are not stopped: a paused or migrating VM may continue at any moment.
+// count that are not stopped: a paused or migrating VM may continue at any moment. Of claims those count that FitClaims keeps; those
+// whose VMs are not here ask last.
 func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
+	return FitClaims(snap, rules).asked(snap, rules)
+}
+
+// askedBy lists what the NICs that are here ask for.
+func askedBy(snap *model.Snapshot, rules *model.Rules) []Asked {
 	out := make([]Asked, 0, len(snap.VMs))
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]

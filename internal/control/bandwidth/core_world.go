@@ -149,14 +149,15 @@ func (c *Core) Follow(now time.Time, w World) {
 	if c.opts.Off {
 		w.Rules = model.Rules{}
 	}
-	asked := AskedOf(w.Snapshot, &w.Rules)
+	claims := FitClaims(w.Snapshot, &w.Rules)
+	asked := claims.asked(w.Snapshot, &w.Rules)
 	if c.opts.Off { // metadata contains SLAs too
 		for i := range asked {
 			asked[i].SLA = model.SLA{}
 		}
 	}
 	admitted := Admit(asked, c.opts.Packets)
-	c.problems = admitted.Problems
+	c.problems = slices.Concat(admitted.Problems, claims.problems())
 	for i, next := 0, 0; i < len(w.Snapshot.VMs); i++ {
 		if vm := &w.Snapshot.VMs[i]; vm.State != model.VMStopped {
 			end := next + len(vm.NICs)

@@ -21,6 +21,9 @@ type promises struct {
 // promisesOf resolves the SLAs of a Snapshot's VMs.
 func promisesOf(rules *model.Rules, snap *model.Snapshot) *promises {
 	p := &promises{of: map[model.NICID]model.SLA{}, needs: map[model.VMID]string{}, linked: map[string][]model.NICID{}}
+	// Claims are kept only as far as all packets together fit, so none of them is the reason for a VF.
+	unclaimed := *rules
+	unclaimed.Claims = nil
 	var packets []packetSLA
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]
@@ -36,7 +39,8 @@ func promisesOf(rules *model.Rules, snap *model.Snapshot) *promises {
 			}
 			id := model.NICID{VM: vm.ID, NIC: nic.Alias}
 			p.of[id] = sla
-			most = max(most, sla.Guarantee.Packets)
+			local := unclaimed.SLA(vm, nic)
+			most = max(most, local.Guarantee.Packets)
 			if sla.Guarantee.Bits > 0 && vm.State != model.VMStopped {
 				p.linked[nic.Network] = append(p.linked[nic.Network], id)
 			}

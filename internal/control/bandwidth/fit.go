@@ -1,0 +1,203 @@
+package bandwidth
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"sluice/internal/model"
+)
+
+// Fitted is a claim, and what the host makes of it.
+type Fitted struct {
+	model.Claim
+	VMName string // its UUID, if it is not on the host
+	NIC    string // "": no running VM has it, and the claim is reserved on its PF
+	Why    string // why it is refused; "": it is kept
+	Remedy string
+	pf     *model.PF // of a reserved claim
+}
+
+// FittedClaims are all claims of a host, sorted by VM and NIC.
+type FittedClaims []Fitted
+
+// FitClaims decides which claims the host keeps: in order of VM and NIC each one that the other SLAs and the claims before it leave
+// room for, whole or not at all. So a claim never reduces what another NIC is promised. VMs that have a VF count in packets too, because
+// they may return to virtio.
+func FitClaims(snap *model.Snapshot, rules *model.Rules) FittedClaims {
+	if len(rules.Claims) == 0 {
+		return nil
+	}
+	f := newFitting(snap, rules)
+	list := slices.Clone(rules.Claims)
+	slices.SortFunc(list, model.Claim.Compare)
+	out := make(FittedClaims, 0, len(list))
+	for _, c := range slices.CompactFunc(list, func(a, b model.Claim) bool { return a.Compare(b) == 0 }) {
+		out = append(out, f.fit(c))
+	}
+	return out
+}
+
+// Rules returns rules with the claims that are kept.
+func (l FittedClaims) Rules(rules *model.Rules) model.Rules {
+	out := *rules
+	out.Claims = nil
+	for i := range l {
+		if l[i].Why == "" {
+			out.Claims = append(out.Claims, l[i].Claim)
+		}
+	}
+	return out
+}
+
+// asked lists what is asked for with the claims that are kept.
+func (l FittedClaims) asked(snap *model.Snapshot, rules *model.Rules) []Asked {
+	kept := l.Rules(rules)
+	out := askedBy(snap, &kept)
+	for i := range l {
+		if c := &l[i]; c.Why == "" && c.NIC == "" {
+			out = append(out, c.reserve())
+		}
+	}
+	return out
+}
+
+// reserve is what a claim asks for whose VM is not here.
+func (c *Fitted) reserve() Asked {
+	return Asked{
+		ID: model.NICID{VM: c.VM, NIC: c.MAC.String()}, VMName: c.VMName, PF: c.pf.Name, Speed: c.pf.Shared(), SLA: c.SLA(),
+	}
+}
+
+// problems lists the claims that are refused.
+func (l FittedClaims) problems() (out []model.Problem) {
+	for i := range l {
+		if c := &l[i]; c.Why != "" {
+			text := fmt.Sprintf("the claim of %s for %s of %s is refused: %s", c.Guarantee, c.MAC, c.VMName, c.Why)
+			out = append(out, model.Problem{Subject: c.VMName, Text: text, Remedy: c.Remedy})
+		}
+	}
+	return out
+}
+
+// fitting is what has been promised so far.
+type fitting struct {
+	snap    *model.Snapshot
+	local   model.Rules // without claims
+	links   map[string]uint64
+	packets uint64
+	vms     map[model.VMID]uint64 // packets/s of each VM
+	nics    map[nicKey][]nicHere
+}
+
+type nicKey struct {
+	vm  model.VMID
+	mac model.MAC
+}
+
+type nicHere struct {
+	vm    *model.VM
+	nic   *model.NIC
+	asked Asked // without the claim
+}
+
+func newFitting(snap *model.Snapshot, rules *model.Rules) *fitting {
+	f := &fitting{snap: snap, local: *rules, links: map[string]uint64{}, vms: map[model.VMID]uint64{}, nics: map[nicKey][]nicHere{}}
+	f.local.Claims = nil
+	asked := askedBy(snap, &f.local)
+	all := ClaimsOf(asked)
+	f.links, f.packets = all.Links, all.Packets
+	byID := map[model.NICID]*Asked{}
+	for i := range asked {
+		if a := &asked[i]; !a.inside() {
+			f.vms[a.ID.VM] = max(f.vms[a.ID.VM], a.most().Packets)
+			byID[a.ID] = a
+		}
+	}
+	for vm, nic := range snap.NICs() {
+		if vm.State == model.VMStopped {
+			continue
+		}
+		here := nicHere{vm: vm, nic: nic}
+		if a := byID[model.NICID{VM: vm.ID, NIC: nic.Alias}]; a != nil {
+			here.asked = *a
+		}
+		key := nicKey{vm.ID, nic.MAC}
+		f.nics[key] = append(f.nics[key], here)
+	}
+	return f
+}
+
+const moveAway = "lower another guarantee on this host, or let the VM go elsewhere: `sluice fleet release`, then `sluice fleet place`"
+
+// fit decides about one claim, and counts it if it is kept.
+func (f *fitting) fit(c model.Claim) Fitted {
+	out := Fitted{Claim: c, VMName: string(c.VM)}
+	if vm := f.snap.FindVM(c.VM); vm != nil {
+		out.VMName = vm.Name
+	}
+	here := f.nics[nicKey{c.VM, c.MAC}]
+	switch {
+	case len(here) > 1:
+		out.Why, out.Remedy = "the VM has several NICs with that address", "give each its own"
+	case len(here) == 1:
+		f.fitHere(&out, &here[0])
+	default:
+		f.fitAbsent(&out)
+	}
+	return out
+}
+
+// fitHere decides about the claim of a NIC that is here. Where a more specific source sets the guarantee, the claim sets nothing.
+func (f *fitting) fitHere(c *Fitted, n *nicHere) {
+	c.NIC = n.nic.Alias
+	with := f.local
+	with.Claims = []model.Claim{c.Claim}
+	before, next := n.asked, n.asked
+	next.SLA = with.SLA(n.vm, n.nic)
+	g := next.SLA.Guarantee
+	switch {
+	case n.nic.VirtualPF != "":
+		c.Why, c.Remedy = "the NIC belongs to a virtual PF", "set the SLA of the virtual PF: `sluice sla set`"
+	case g == before.SLA.Guarantee:
+	case g.Exceeds(next.SLA.Limit):
+		c.Why, c.Remedy = fmt.Sprintf("the NIC's limit is %s", next.SLA.Limit), "raise the limit where it comes from: "+
+			cmp.Or(next.SLA.Source, "not known")
+	case g.Bits > 0 && next.PF == "":
+		c.Why, c.Remedy = "no PF connects the NIC's network", "put a PF, or the bond of one, into its bridge"
+	default:
+		old := before.most().Capped(model.Rate{Bits: before.Speed}).Bits
+		f.take(c, next.PF, next.Speed, old, g)
+	}
+}
+
+// fitAbsent decides about the claim of a VM that is not here, or does not run.
+func (f *fitting) fitAbsent(c *Fitted) {
+	at := slices.IndexFunc(f.snap.PFs, func(pf model.PF) bool { return pf.Address == c.PF })
+	if at < 0 {
+		c.Why, c.Remedy = fmt.Sprintf("this host has no PF %s", c.PF), moveAway
+		return
+	}
+	c.pf = &f.snap.PFs[at]
+	f.take(c, c.pf.Name, c.pf.Shared(), 0, c.Guarantee)
+}
+
+// take counts a guarantee that replaces one of old bits/s, if there is room for it.
+func (f *fitting) take(c *Fitted, pf string, speed, old uint64, g model.Rate) {
+	bits := f.links[pf] - min(old, f.links[pf]) + g.Bits
+	packets := f.packets
+	most := max(f.vms[c.VM], g.Packets)
+	packets += most - f.vms[c.VM]
+	switch {
+	case g.Bits > 0 && speed > 0 && bits > speed:
+		c.Why = fmt.Sprintf("%s carries %s, of which others are guaranteed %s", pf, model.Rate{Bits: speed},
+			model.Rate{Bits: bits - g.Bits})
+	case g.Packets > 0 && f.local.HostPackets > 0 && packets > f.local.HostPackets:
+		c.Why = fmt.Sprintf("the host carries %s on virtio, of which others are guaranteed %s",
+			model.Rate{Packets: f.local.HostPackets}, model.Rate{Packets: f.packets - f.vms[c.VM]})
+	default:
+		f.links[pf], f.packets, f.vms[c.VM] = bits, packets, most
+		return
+	}
+	c.Remedy = moveAway
+}

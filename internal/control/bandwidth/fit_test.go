@@ -1,0 +1,183 @@
+package bandwidth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sluice/internal/model"
+)
+
+// claimedHost draws a host with two PFs, VMs with SLAs of their own, and claims for VMs that are there, stopped, or absent.
+func claimedHost(t *rapid.T) (*model.Snapshot, *model.Rules) {
+	rate := rapid.Custom(func(t *rapid.T) model.Rate {
+		return model.Rate{Bits: rapid.Uint64Range(0, 6).Draw(t, "bits") * 1e9, Packets: rapid.Uint64Range(0, 6).Draw(t, "packets") * 1e3}
+	})
+	snap := &model.Snapshot{}
+	for i := range 2 {
+		snap.PFs = append(snap.PFs, model.PF{
+			Name: fmt.Sprint("pf", i), Address: model.PCIAddress(fmt.Sprint("0000:0", i, ":00.0")), Network: fmt.Sprint("br", i), LinkUp: true,
+			Speed: rapid.SampledFrom([]uint64{0, 5e9, 10e9}).Draw(t, "speed"), Managed: true,
+		})
+	}
+	rules := &model.Rules{
+		HostPackets: rapid.Uint64Range(0, 15).Draw(t, "host") * 1e3,
+		Classes:     []model.Class{{Name: "gold", Priority: 1, SLA: model.SLA{Guarantee: model.Rate{Bits: 1e9}}}},
+	}
+	for i := range 5 {
+		vm := model.VM{ID: model.VMID(fmt.Sprint("vm", i)), Name: fmt.Sprint("name", i), State: model.VMRunning}
+		if rapid.IntRange(0, 4).Draw(t, "stopped") == 0 {
+			vm.State = model.VMStopped
+		}
+		for k := range rapid.IntRange(0, 2).Draw(t, "nics") {
+			vm.NICs = append(vm.NICs, model.NIC{
+				Alias: fmt.Sprint("net", k), MAC: model.MAC{2, byte(k)}, Network: fmt.Sprint("br", rapid.IntRange(0, 2).Draw(t, "net")),
+				VF: model.NoVF,
+			})
+		}
+		s := model.SLA{Guarantee: rate.Draw(t, "local")}
+		if rapid.Bool().Draw(t, "limited") {
+			s.Limit.Bits = 4e9
+		}
+		if rapid.Bool().Draw(t, "gold") {
+			s.Class = "gold"
+		}
+		if rapid.Bool().Draw(t, "has an SLA") {
+			vm.SLAs = []model.NICSLA{{NIC: "net0", SLA: s}}
+		}
+		snap.VMs = append(snap.VMs, vm)
+	}
+	for i := range 7 {
+		for k := range 2 {
+			if g := rate.Draw(t, "claim"); !g.IsZero() && rapid.Bool().Draw(t, "claimed") {
+				rules.Claims = append(rules.Claims, model.Claim{
+					VM: model.VMID(fmt.Sprint("vm", i)), MAC: model.MAC{2, byte(k)}, Guarantee: g,
+					PF: model.PCIAddress(fmt.Sprint("0000:0", rapid.IntRange(0, 2).Draw(t, "pf"), ":00.0")),
+				})
+			}
+		}
+	}
+	return snap, rules
+}
+
+func TestClaimsTakeNothingFromOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		snap, rules := claimedHost(t)
+		local := *rules
+		local.Claims = nil
+		before, with := askedBy(snap, &local), AskedOf(snap, rules)
+		was, is := Admit(before, rules.HostPackets), Admit(with, rules.HostPackets)
+		packets := map[model.VMID]bool{} // of VMs with a claim: their NICs share them
+		for _, c := range rules.Claims {
+			packets[c.VM] = true
+		}
+		for i := range before {
+			a := &before[i]
+			if a.ID != with[i].ID {
+				t.Fatalf("the NICs are in another order: %v, not %v", with[i].ID, a.ID)
+			}
+			if claimed := with[i].SLA.Guarantee != a.SLA.Guarantee; claimed {
+				if is.Promised[i].Bits != with[i].SLA.Guarantee.Bits || is.Promised[i].Packets < with[i].SLA.Guarantee.Packets {
+					t.Fatalf("the claim of %v is kept, but promised %v of %v", a.ID, is.Promised[i], with[i].SLA.Guarantee)
+				}
+				continue
+			}
+			if is.Promised[i].Bits < was.Promised[i].Bits || is.Promised[i].Packets < was.Promised[i].Packets && !packets[a.ID.VM] {
+				t.Fatalf("%v is promised %v, without claims %v", a.ID, is.Promised[i], was.Promised[i])
+			}
+		}
+		for i := len(before); i < len(with); i++ {
+			if is.Promised[i].Bits != with[i].SLA.Guarantee.Bits || is.Promised[i].Packets < with[i].SLA.Guarantee.Packets {
+				t.Fatalf("of the reserved claim %v only %v are promised", with[i], is.Promised[i])
+			}
+		}
+		if len(is.Over) > len(was.Over) {
+			t.Fatalf("more is promised than there is: %v", is.Over)
+		}
+	})
+}
+
+func TestClaimsFitInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		snap, rules := claimedHost(t)
+		once := FitClaims(snap, rules)
+		mixed := *rules
+		mixed.Claims = rapid.Permutation(rules.Claims).Draw(t, "order")
+		mixed.Claims = append(mixed.Claims, mixed.Claims...) // the same twice
+		equal := cmp.Comparer(func(a, b Fitted) bool { return a == b })
+		if again := FitClaims(snap, &mixed); !cmp.Equal(once, again, equal) {
+			t.Fatalf("another order: %s", cmp.Diff(once, again, equal))
+		}
+		kept := once.Rules(rules)
+		second := FitClaims(snap, &kept)
+		if slices.ContainsFunc(second, func(c Fitted) bool { return c.Why != "" }) {
+			t.Fatalf("what was kept is refused: %v", second)
+		}
+	})
+}
+
+func TestFitClaims(t *testing.T) {
+	const id, other = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
+	mac := model.MAC{2, 1}
+	gbit := func(n uint64) model.Rate { return model.Rate{Bits: n * 1e9} }
+	for _, c := range []struct {
+		name  string
+		state model.VMState
+		sla   model.SLA // of the VM's own
+		claim model.Claim
+		want  string // why it is refused
+		sum   uint64 // Gbit/s that are guaranteed on the PF
+	}{
+		{"kept", model.VMRunning, model.SLA{}, model.Claim{VM: id, MAC: mac, PF: "0000:01:00.0", Guarantee: gbit(6)}, "", 10},
+		{"the VM's own counts first", model.VMRunning, model.SLA{Guarantee: gbit(1)}, model.Claim{
+			VM: id, MAC: mac, PF: "0000:01:00.0", Guarantee: gbit(9),
+		}, "", 5},
+		{"stopped", model.VMStopped, model.SLA{}, model.Claim{VM: id, MAC: mac, PF: "0000:01:00.0", Guarantee: gbit(6)}, "", 10},
+		{"absent", model.VMRunning, model.SLA{}, model.Claim{VM: "absent", MAC: mac, PF: "0000:01:00.0", Guarantee: gbit(6)}, "", 10},
+		{
+			"too much", model.VMRunning,
+			model.SLA{},
+			model.Claim{VM: id, MAC: mac, PF: "0000:01:00.0", Guarantee: gbit(7)},
+			"pf0 carries 10Gbit, of which others are guaranteed 4Gbit", 4,
+		},
+		{"too much in packets", model.VMRunning, model.SLA{}, model.Claim{
+			VM: "absent", MAC: mac, PF: "0000:01:00.0", Guarantee: model.Rate{Bits: 1e9, Packets: 60e3},
+		}, "the host carries 50kpps on virtio, of which others are guaranteed ", 4},
+		{"above its limit", model.VMRunning, model.SLA{Limit: gbit(1)}, model.Claim{
+			VM: id, MAC: mac, PF: "0000:01:00.0", Guarantee: gbit(2),
+		}, "the NIC's limit is 1Gbit", 4},
+		{
+			"no such PF", model.VMRunning,
+			model.SLA{},
+			model.Claim{VM: "absent", MAC: mac, PF: "0000:02:00.0", Guarantee: gbit(1)},
+			"this host has no PF 0000:02:00.0", 4,
+		},
+	} {
+		nic := model.NIC{Alias: "net0", MAC: mac, Network: "br0", VF: model.NoVF}
+		snap := &model.Snapshot{
+			PFs: []model.PF{{Name: "pf0", Address: "0000:01:00.0", Network: "br0", Speed: 10e9, Managed: true, LinkUp: true}},
+			VMs: []model.VM{
+				{ID: id, Name: "db-1", State: c.state, NICs: []model.NIC{nic}, SLAs: []model.NICSLA{{SLA: c.sla}}},
+				{
+					ID: other, Name: "web-1", State: model.VMRunning, NICs: []model.NIC{nic},
+					SLAs: []model.NICSLA{{SLA: model.SLA{Guarantee: gbit(4)}}},
+				},
+			},
+		}
+		rules := &model.Rules{HostPackets: 50e3, Claims: []model.Claim{c.claim}}
+		got := FitClaims(snap, rules)
+		if len(got) != 1 || got[0].Why != c.want || (got[0].Why == "") != (got[0].Remedy == "") {
+			t.Errorf("%s: have %+v", c.name, got)
+		}
+		if sum := ClaimsOf(AskedOf(snap, rules)).Links["pf0"]; sum != c.sum*1e9 {
+			t.Errorf("%s: guaranteed %d, want %d Gbit/s", c.name, sum, c.sum)
+		}
+		if p := got.problems(); (len(p) == 1) != (c.want != "") || len(p) == 1 && !strings.Contains(p[0].Text, c.want) {
+			t.Errorf("%s: problems %v", c.name, p)
+		}
+	}
+}
