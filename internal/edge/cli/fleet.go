@@ -15,6 +15,7 @@ import (
 	"sluice/api/v1"
 	"sluice/internal/edge/client"
 	"sluice/internal/edge/fleet"
+	"sluice/internal/edge/fleet/prometheus"
 	"sluice/internal/model"
 )
 
@@ -159,10 +160,12 @@ func (a *app) fleetPlaceCommand(f *fleetFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "place UUID", Short: "claim a guarantee for a VM that is to come, on the best host",
 		Long: `Looks for PFs that can still guarantee as much, on hosts that enforce guarantees and are not
-drained, and claims it on the one that keeps the greatest part of its link free. If somebody else was faster, the
-next one is tried. The VM need not exist: UUID and MAC are those that its definition will
-have. Define it on that host with that guarantee; until then, and until sluice fleet release,
-nobody else can claim it. Placing the same again prints the same host.`,
+drained, and claims it on the one that keeps the greatest part of its link free: of what is
+claimed or, with --prometheus, of what is sent if that is more (the rate that was exceeded in a
+twentieth of the last hour). If somebody else was faster, the next one is tried. The VM need
+not exist: UUID and MAC are those that its definition will have. Define it on that host with
+that guarantee; until then, and until sluice fleet release, nobody else can claim it. Placing
+the same again prints the same host.`,
 		Example: `sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f01 --mac 52:54:00:00:00:01 --guarantee '2Gbit 50kpps' --network br0
 sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 --guarantee 500Mbit -o json | jq -r .host`,
 		Args: oneVM, ValidArgsFunction: nothingToOffer,
@@ -172,6 +175,7 @@ sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 
 	network := c.Flags().String("network", "", "only PFs that this `network` of VMs is behind")
 	numa := c.Flags().Int("numa", -1, "only PFs at this NUMA `node`; -1: any")
 	host := c.Flags().String("host", "", "only on the host of this `name`")
+	prom := c.Flags().String("prometheus", "", "`address` of a Prometheus that scrapes the hosts, such as http://prometheus:9090")
 	_ = c.RegisterFlagCompletionFunc("network", a.completeNetwork)
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHost(f))
 	return printing(a, c, func(ctx context.Context, args []string) (none fleet.Placement, err error) {
@@ -197,19 +201,33 @@ sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 
 		if err != nil {
 			return none, err
 		}
-		if *host != "" {
-			hosts, err := l.Hosts(ctx)
-			if err != nil {
-				return none, err
-			}
-			there, err := fleet.Find(hosts, *host)
-			if err != nil {
-				return none, err
-			}
-			ask.Host = there.ID
+		if err := narrow(ctx, l, &ask, *host, *prom); err != nil {
+			return none, err
 		}
 		return fleet.Place(ctx, l, strings.ToLower(args[0]), address.String(), ask)
 	}, printPlacement)
+}
+
+// narrow restricts an Ask to a host and adds the load, if they are given.
+func narrow(ctx context.Context, l fleet.Ledger, ask *fleet.Ask, host, prom string) error {
+	if host == "" && prom == "" {
+		return nil
+	}
+	hosts, err := l.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	if host != "" {
+		there, err := fleet.Find(hosts, host)
+		if err != nil {
+			return err
+		}
+		ask.Host = there.ID
+	}
+	if prom != "" {
+		ask.Load, err = prometheus.Load(ctx, prom, hosts)
+	}
+	return err
 }
 
 // thousands rounds up.

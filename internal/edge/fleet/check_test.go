@@ -152,3 +152,32 @@ func TestPlaceGoesOn(t *testing.T) {
 		t.Errorf("%v, want that no host has room", err)
 	}
 }
+
+// Of two hosts with as much claimed, the one that sends less is the best; a load below the claims changes nothing.
+func TestPlaceByLoad(t *testing.T) {
+	a, b := fleettest.Host("a").PF(fleettest.PF0), fleettest.Host("b").PF(fleettest.PF0)
+	for _, test := range []struct {
+		load map[string]int
+		want string
+	}{
+		{map[string]int{a: 5_000_000, b: 4_000_000}, "b"},
+		{map[string]int{a: 4_000_000, b: 5_000_000}, "a"},
+		{map[string]int{a: 1_000_000}, "a"}, // 2 Gbit/s are claimed at b
+		{map[string]int{a: 3_000_000}, "b"},
+	} {
+		l := &fleettest.Ledger{}
+		for _, h := range []string{"a", "b"} {
+			if _, _, err := fleet.Publish(t.Context(), l, fleettest.Host(h), fleettest.Capacity()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask := fleet.Ask{Kbits: 2_000_000, Traits: []string{fleet.NetworkTrait("red")}, Host: fleettest.Host("b").ID}
+		if _, err := fleet.Place(t.Context(), l, fleettest.VM(1), fleettest.MAC(1), ask); err != nil {
+			t.Fatal(err)
+		}
+		ask.Host, ask.Load = "", test.load
+		if p, err := fleet.Place(t.Context(), l, fleettest.VM(2), fleettest.MAC(2), ask); err != nil || p.Host != test.want {
+			t.Errorf("load %v: placed at %s, %v", test.load, p.Host, err)
+		}
+	}
+}

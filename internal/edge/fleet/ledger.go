@@ -99,6 +99,7 @@ type Ask struct {
 	Traits          []string // that the PF must have
 	Host            string   // only there, a provider's UUID; "": anywhere
 	Limit           int
+	Load            map[string]int // what PFs send, in kbit/s by provider; nil: not known
 }
 
 // Candidate is where a claim fits.

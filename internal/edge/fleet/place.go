@@ -30,17 +30,26 @@ var ErrNowhere = errors.New("no host has room")
 // mostCandidates is how many are looked at, unless an Ask says.
 const mostCandidates = 10
 
+// mostByLoad is the same if the load is known: Placement, which does not know it, chooses which these are.
+const mostByLoad = 200
+
 // mostLooks bounds how often Place looks for candidates. After each look in vain somebody else has written.
 const mostLooks = 100
 
-// Place claims a guarantee for a NIC of a VM, on the best candidate: that with the greatest part of its link still free afterwards. If
-// another claim was faster, the next candidate is tried. A claim that is there already is returned as it is.
+// Place claims a guarantee for a NIC of a VM, on the best candidate: that with the greatest part of its link still free afterwards, of what
+// is claimed and, if the load is known and greater, of what is sent. If another claim was faster, the next candidate is tried. A claim that
+// is there already is returned as it is.
 func Place(ctx context.Context, l Ledger, vm, mac string, a Ask) (Placement, error) {
 	id, err := Consumer(vm, mac)
 	if err != nil {
 		return Placement{}, err
 	}
-	a.Limit = cmp.Or(a.Limit, mostCandidates)
+	if a.Limit == 0 {
+		a.Limit = mostCandidates
+		if a.Load != nil {
+			a.Limit = mostByLoad
+		}
+	}
 	p := Placement{VM: vm, MAC: mac, Consumer: id}
 	for range mostLooks {
 		c, ok, err := l.Claim(ctx, id)
@@ -56,6 +65,9 @@ func Place(ctx context.Context, l Ledger, vm, mac string, a Ask) (Placement, err
 		}
 		if len(list) == 0 {
 			return p, fmt.Errorf("%w for %s%s: `sluice fleet list` shows what is free", ErrNowhere, Rate(a.Kbits, a.Kpackets), where(a.Traits))
+		}
+		for i := range list {
+			list[i].Used = max(list[i].Used, a.Load[list[i].PF])
 		}
 		slices.SortStableFunc(list, better)
 		for i := range list {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"sluice/internal/edge/fleet/prometheus"
 )
 
 // labelsOf maps the name of every scraped metric to its labels.
@@ -120,5 +122,16 @@ func TestCheck(t *testing.T) {
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", expr, got, want)
 		}
+	}
+}
+
+// What `sluice fleet place --prometheus` asks is exported by the daemon.
+func TestLoadOfTheFleet(t *testing.T) {
+	known := metricsTable(t)
+	for _, wrong := range known.check(t, prometheus.Query) {
+		t.Error(wrong)
+	}
+	if labels := known["sluice_pf_info"]; !slices.Contains(labels, "pci_address") {
+		t.Errorf("sluice_pf_info has %v", labels)
 	}
 }
