@@ -55,6 +55,7 @@ func TestPackageUnderSystemd(t *testing.T) {
 	step("plug and unplug", r.plugAndUnplug)
 	step("what another policy would have done", r.whatIf)
 	step("reload", r.reload)
+	step("the fleet's service", r.fleet)
 	step("restart during moves", r.restartDuringMoves)
 	step("upgrade", r.upgrade)
 	step("hung daemon", r.hang)
@@ -260,6 +261,37 @@ func (r systemdRig) reload() {
 	if now := r.property("MainPID"); now != pid {
 		r.t.Errorf("the daemon is process %s, and was %s before the reloads", now, pid)
 	}
+}
+
+// dynamicUser is one of systemd's UIDs for DynamicUser=, 61184 to 65519.
+var dynamicUser = regexp.MustCompile(`^6[1-5]\d{3}\nactive$`)
+
+var failedRound = regexp.MustCompile(`(?m)^sluice_fleet_failures_total [1-9]`)
+
+// fleet starts the service that publishes to Placement, here to one that is away: it runs as a user of its own who may query the daemon,
+// changes nothing, and goes on trying.
+func (r systemdRig) fleet() {
+	const state = "systemctl is-active sluice-fleet; true"
+	if got := r.run("systemctl start sluice-fleet; " + state); got != "inactive" {
+		r.t.Errorf("without fleet.env the fleet's service is %q", got)
+	}
+	r.run("umask 077 && echo OS_PLACEMENT_ENDPOINT_OVERRIDE=http://127.0.0.1:9 > /etc/sluice/fleet.env && systemctl start sluice-fleet")
+	r.eventually(time.Minute, "its metrics count a round that failed", func() error {
+		out, err := r.Run(r.ctx, "cat /run/sluice-fleet/fleet.prom && journalctl -u sluice-fleet -o cat")
+		if err == nil && (!failedRound.MatchString(out) || !strings.Contains(out, "Placement does not answer")) {
+			err = errors.New(out)
+		}
+		return err
+	})
+	if got := r.run("ps -o uid= -p $(systemctl show -p MainPID --value sluice-fleet); " + state); !dynamicUser.MatchString(got) {
+		r.t.Errorf("the fleet's service runs as %q", got)
+	}
+	likeIt := "systemd-run -q --pipe --wait -p DynamicUser=yes -p SupplementaryGroups=sluice -- sluice "
+	r.run("%s", likeIt+"capacity")
+	if out, err := r.Run(r.ctx, likeIt+"drain 2>&1"); err == nil || !strings.Contains(out, "may not") {
+		r.t.Errorf("its user may drain the host: %v, %s", err, out)
+	}
+	r.run("systemctl stop sluice-fleet && rm /etc/sluice/fleet.env")
 }
 
 // restartDuringMoves restarts the service while a VF is plugged, and while it is unplugged.
