@@ -121,13 +121,21 @@ func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA
 				add("tap "+p.Tap, "left with "+ratesText(p.Rx, 0)+" for what it receives", sla.Receive)
 			}
 		}
-		// On a VF a limit in packets/s is converted to bits/s, by what the NIC sent at the time.
-		if vf := snap.FindVF(n.Ours()); vf != nil && vf.MaxTxRate != 0 && vf.MaxTxRate != model.WholeMbit(sla.Limit.Bits) &&
+		// On a VF a limit in packets/s is converted to bits/s, by what the NIC sent at the time, and one above the link is the link's speed.
+		if vf := snap.FindVF(n.Ours()); vf != nil && vf.MaxTxRate != 0 && vf.MaxTxRate != onVF(snap, vf, sla.Limit.Bits) &&
 			sla.Limit.Packets == 0 {
 			add("VF "+vf.ID.String(), "left with a limit of "+model.Rate{Bits: vf.MaxTxRate}.String(), sla.Limit)
 		}
 	}
 	return out
+}
+
+// onVF is the max_tx_rate for a limit in bits/s.
+func onVF(snap *model.Snapshot, vf *model.VF, limit uint64) uint64 {
+	if pf := snap.FindPF(vf.ID.PF); pf != nil && pf.Speed > 0 {
+		limit = min(limit, pf.Speed)
+	}
+	return model.WholeMbit(limit)
 }
 
 // askedOf returns the SLA that determines a NIC's limits. For a function it is the lower of the function's own limits and those

@@ -14,7 +14,10 @@ import (
 func TestLeftLimits(t *testing.T) {
 	gbit := model.Rate{Bits: 1e9}
 	snap := &model.Snapshot{
-		PFs: []model.PF{{Name: "pf0", Index: 3, VFs: []model.VF{{ID: model.VFID{PF: "pf0"}, Owner: model.OwnerSluice, MaxTxRate: 3e8}}}},
+		PFs: []model.PF{{Name: "pf0", Index: 3, Speed: 10e9, VFs: []model.VF{
+			{ID: model.VFID{PF: "pf0"}, Owner: model.OwnerSluice, MaxTxRate: 3e8},
+			{ID: model.VFID{PF: "pf0", Index: 1}, Owner: model.OwnerSluice, MaxTxRate: 10e9},
+		}}},
 		VMs: []model.VM{
 			{Name: "kept", NICs: []model.NIC{{Alias: "n0", Tap: "tap0"}}},
 			{Name: "other", NICs: []model.NIC{{Alias: "n0", Tap: "tap1"}}},
@@ -23,12 +26,16 @@ func TestLeftLimits(t *testing.T) {
 				{Alias: "ua-vpf-vpf0-vf0", Tap: "tap4", VirtualPF: "vpf0", Function: 1},
 				{Alias: "ua-vpf-vpf0-vf1", Tap: "tap5", VirtualPF: "vpf0", Function: 2},
 			}},
+			{Name: "wide", NICs: []model.NIC{{Alias: "n0", VF: model.VFID{PF: "pf0", Index: 1}, VFOwner: model.OwnerSluice}}},
 			{Name: "vf", NICs: []model.NIC{{Alias: "n0", Tap: "tap2", VF: model.VFID{PF: "pf0"}, VFOwner: model.OwnerSluice}}},
 		},
 	}
 	slas := func(vm *model.VM, _ *model.NIC) model.SLA {
-		if vm.Name == "other" {
+		switch vm.Name {
+		case "other":
 			return model.SLA{}
+		case "wide": // more than its link
+			return model.SLA{Limit: model.Rate{Bits: 40e9}}
 		}
 		return model.SLA{Limit: gbit}
 	}

@@ -140,16 +140,22 @@ func (n *nic) least() uint64 {
 	return min(leastBits, max(leastSlow, uint64(leastPart*float64(n.link.speed))))
 }
 
-// vfContract is the NIC's contract for sending on a VF. The VF's rate knows only bits/s, so packets/s are converted to bits/s;
-// a guest limits both.
+// vfContract is the NIC's contract for sending on a VF. The VF's rate knows only bits/s, so packets/s are converted to bits/s, and drivers
+// refuse more than their link's speed. A guest limits both, to any number.
 func (n *nic) vfContract() model.Rate {
 	c := n.own.Limit
-	if n.limits[slot(model.PathVF, model.Tx)].by == maxTxRate && c.Packets > 0 {
+	if n.limits[slot(model.PathVF, model.Tx)].by != maxTxRate {
+		return c
+	}
+	if c.Packets > 0 {
 		size := float64(smallest)
 		if n.sent.Packets > 0 {
 			size = max(size, n.sent.Bits/n.sent.Packets)
 		}
 		c.Bits = model.Lower(c.Bits, max(n.least(), uint64(size*float64(c.Packets))))
+	}
+	if n.link != nil && n.link.said.Speed > 0 {
+		c.Bits = min(c.Bits, n.link.said.Speed)
 	}
 	return c
 }

@@ -745,6 +745,27 @@ func TestPacketsOnVFs(t *testing.T) {
 	}
 }
 
+// Drivers refuse a maximum above the speed of their link; a limit in the guest may be any.
+func TestLimitAboveTheLinkOnVFs(t *testing.T) {
+	for by, want := range map[string]model.Rate{"max_tx_rate": gbit(10), "guest-htb": gbit(40)} {
+		r := newRig(t, 1)
+		r.named["vf tx"] = by
+		r.rule(0, model.SLA{Limit: gbit(40)})
+		r.plug(0, 0)
+		r.follow()
+		r.tick()
+		if got := r.stand[key(0, model.PathVF, model.Tx)].Contract; got != want {
+			t.Errorf("%s: contract %v, want %v", by, got, want)
+		}
+		if rate, wait := r.c.Plug(nicOf(0)); wait != "" || by == "max_tx_rate" && rate != 10e9 {
+			t.Errorf("%s: a plug sets %d, waits for %q", by, rate, wait)
+		}
+		if b := r.tick(); len(b) > 0 && by == "max_tx_rate" {
+			t.Errorf("applied again: %+v", b)
+		}
+	}
+}
+
 // A limit in the guest also applies on virtio: it is lifted with the VF.
 func TestGuestLimitGoesWithTheVF(t *testing.T) {
 	r := newRig(t, 1)

@@ -2,6 +2,8 @@ package vf
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -75,10 +77,18 @@ func (d *devlink) set(ctx context.Context, leaf devlinkRate, want Rates) error {
 	}
 	for _, req := range leaf.requests(family, want) {
 		if err := d.conn.Do(ctx, req); err != nil {
-			return err
+			return fmt.Errorf("devlink port function rate set %s/%s/%d: %w%s", leaf.bus, leaf.dev, leaf.port, err, busy(err))
 		}
 	}
 	return nil
+}
+
+// busy tells what to do about EBUSY, which ice answers (ice_enable_custom_tx).
+func busy(err error) string {
+	if errors.Is(err, unix.EBUSY) {
+		return ": end what else divides the NIC's queues: DCB (`dcb`, lldpad) or ADQ (`tc qdisc` mqprio)"
+	}
+	return ""
 }
 
 // eswitch reads the mode of a device's embedded switch, model.EswitchUnknown if the driver has none or does not report it.
