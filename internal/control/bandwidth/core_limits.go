@@ -154,8 +154,8 @@ func (n *nic) vfContract() model.Rate {
 		}
 		c.Bits = model.Lower(c.Bits, max(n.least(), uint64(size*float64(c.Packets))))
 	}
-	if n.link != nil && n.link.said.Speed > 0 {
-		c.Bits = min(c.Bits, n.link.said.Speed)
+	if n.link != nil && n.link.rated > 0 {
+		c.Bits = min(c.Bits, n.link.rated)
 	}
 	return c
 }

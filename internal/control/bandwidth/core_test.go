@@ -760,8 +760,11 @@ func TestLimitAboveTheLinkOnVFs(t *testing.T) {
 		if rate, wait := r.c.Plug(nicOf(0)); wait != "" || by == "max_tx_rate" && rate != 10e9 {
 			t.Errorf("%s: a plug sets %d, waits for %q", by, rate, wait)
 		}
+		pf := &r.world.Snapshot.PFs[0]
+		pf.LinkUp, pf.Speed = false, 0
+		r.follow()
 		if b := r.tick(); len(b) > 0 && by == "max_tx_rate" {
-			t.Errorf("applied again: %+v", b)
+			t.Errorf("applied again when the link is down: %+v", b)
 		}
 	}
 }

@@ -65,6 +65,7 @@ type uplink struct {
 	sharers
 	pf           string
 	speed        uint64         // bits/s that it is taken to carry; 0: unknown
+	rated        uint64         // bits/s that its driver last reported, also while it is down
 	said         model.Capacity // the same, with its source
 	alloc        Allocator
 	nics         []*nic // by ID
@@ -305,6 +306,7 @@ func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
 		c.links = append(c.links, l)
 	}
 	l.gone, l.up, l.speed, l.said = false, pf.LinkUp, pf.Shared(), pf.Capacity()
+	l.rated = cmp.Or(pf.Speed, l.rated)
 	return l
 }
 
