@@ -44,6 +44,9 @@ type demo struct {
 // Run runs the loop until ctx ends or the virtual time is up.
 func Run(ctx context.Context, o cli.DemoOptions) error {
 	host := newHost(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed, o.Troubles)
+	for _, p := range host.PFs() {
+		host.Connect(p, sim.Uplink(o.Uplink))
+	}
 	world := host.World
 	opts := loop.DefaultOptions
 	opts.Mode = cmp.Or(o.Mode, model.ModeEnforce)

@@ -34,6 +34,7 @@ type DemoOptions struct {
 	For      time.Duration // 0: until interrupted
 	Seed     uint64
 	Mode     model.Mode // "": enforce
+	Uplink   string     // of the PFs, as sim.Uplink; "": bridge
 	Troubles bool       // simulate failures and misconfigurations on the host
 	Socket   string     // also serve the API on this unix socket; "": no
 	Listen   string     // also serve the page and the API, read-only, at this TCP address; "": no

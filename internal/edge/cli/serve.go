@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +13,7 @@ import (
 	"sluice/internal/control/placement"
 	"sluice/internal/model"
 	"sluice/internal/research/scenario"
+	"sluice/internal/research/sim"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -33,6 +36,7 @@ each; --troubles=false leaves them out.`,
 sluice demo --open
 sluice demo --listen 127.0.0.1:8642
 sluice demo --open --mode observe
+sluice demo --uplink ovn
 sluice demo --vms 200 --vfs 32 --policy fair --speed 300
 sluice demo --plain --for 30m
 sluice demo --for 24h --socket /tmp/s.sock >/dev/null &
@@ -49,12 +53,14 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 	c.Flags().DurationVar(&o.For, "for", 0, "virtual `time` to run for; 0: until interrupted; default: 0 on a terminal, else 20m")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`number` that determines everything random")
 	c.Flags().StringVar((*string)(&o.Mode), "mode", string(model.ModeEnforce), "`mode` of the daemon: observe or enforce")
+	c.Flags().StringVar(&o.Uplink, "uplink", string(sim.Bridge), "switch and NIC, by `name`: bridge, representors, ovs or ovn")
 	c.Flags().BoolVar(&o.Troubles, "troubles", true, "let things go wrong on the host, if it has 24 VMs and 12 VFs or more")
 	c.Flags().StringVar(&o.Socket, "socket", "", "also serve the API at this unix `path`")
 	c.Flags().StringVar(&o.Listen, "listen", "", "also serve the page and the API, read-only, at this TCP `address`, such as 127.0.0.1:8642")
 	open := c.Flags().Bool("open", false, "open the page in the desktop's browser")
 	_ = c.RegisterFlagCompletionFunc("mode", modes)
 	_ = c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(placement.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("uplink", cobra.FixedCompletions(uplinks(), cobra.ShellCompDirectiveNoFileComp))
 	plain := c.Flags().Bool("plain", false, "print lines even on a terminal")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		o.Version, o.Interval = a.deps.Version, cmp.Or(o.Interval, placement.Interval(o.Policy))
@@ -69,6 +75,14 @@ sluice --socket /tmp/s.sock sla set db-00 --guarantee 2Gbit`,
 		return d.run(c.Context())
 	}
 	return c
+}
+
+// uplinks lists the values of --uplink.
+func uplinks() (names []string) {
+	for _, u := range sim.Uplinks {
+		names = append(names, string(u))
+	}
+	return names
 }
 
 // unattendedSpan is the virtual duration of a demo whose output is not a terminal: long enough for loads to change so
@@ -102,6 +116,8 @@ func checkDemo(o DemoOptions) error {
 		return errors.New("--speed must be above 0")
 	case o.Mode != model.ModeObserve && o.Mode != model.ModeEnforce:
 		return fmt.Errorf("--mode must be observe or enforce, not %q", o.Mode)
+	case !slices.Contains(uplinks(), o.Uplink):
+		return fmt.Errorf("--uplink must be one of %s, not %q", strings.Join(uplinks(), ", "), o.Uplink)
 	case o.For < 0:
 		return errors.New("--for must not be negative")
 	}

@@ -52,6 +52,7 @@ type PF struct {
 	Network string  `yaml:"network" doc:"network it is connected to"`
 	NUMA    int     `yaml:"numa" min:"-1" max:"64" doc:"NUMA node"`
 	Gbit    float64 `yaml:"gbit" min:"0.001" max:"1000" doc:"link speed in Gbit/s"`
+	Uplink  string  `yaml:"uplink" enum:"bridge|representors|ovs|ovn" doc:"its switch; representors, ovn: of a NIC in mode switchdev"`
 }
 
 // Group is one VM, or several equal ones.
@@ -236,7 +237,7 @@ func defaults() *Scenario {
 func (s *Scenario) fill() {
 	for i := range s.PFs {
 		p := &s.PFs[i]
-		p.Network = cmp.Or(p.Network, defaultNetwork)
+		p.Network, p.Uplink = cmp.Or(p.Network, defaultNetwork), cmp.Or(p.Uplink, string(sim.Bridge))
 		p.Gbit = cmp.Or(p.Gbit, 10)
 	}
 	for i := range s.VMs {

@@ -100,7 +100,9 @@ func newHostWith(s *Scenario, p Policy, rules model.Rules, seed uint64, native b
 		h.carrier = &carrier{path: s.Path}
 	}
 	for _, p := range s.PFs {
-		w.AddPF(p.Name, p.Network, p.VFs, p.NUMA).Speed = uint64(p.Gbit * 1e9)
+		pf := w.AddPF(p.Name, p.Network, p.VFs, p.NUMA)
+		pf.Speed = uint64(p.Gbit * 1e9)
+		w.Connect(pf, sim.Uplink(p.Uplink))
 	}
 	core, err := loop.NewCore(rules, s.options(), &sim.Journal{}, nil)
 	if err != nil {

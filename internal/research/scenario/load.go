@@ -112,6 +112,10 @@ func (c *checker) pfs() {
 		if slices.ContainsFunc(s.PFs[:i], func(q PF) bool { return q.Name == p.Name }) {
 			c.at(keyOf("pfs", i)+".name", fmt.Sprintf("%q is listed twice", p.Name), "rename one of them")
 		}
+		if slices.ContainsFunc(s.PFs[:i], func(q PF) bool { return q.Network == p.Network && q.Uplink != p.Uplink }) {
+			c.at(keyOf("pfs", i)+".uplink", fmt.Sprintf("network %s has a PF with another uplink", p.Network),
+				"give all PFs of a network the same, or this one a network of its own")
+		}
 	}
 	for i, l := range s.Links {
 		if !slices.ContainsFunc(s.PFs, func(p PF) bool { return p.Name == l.PF }) {

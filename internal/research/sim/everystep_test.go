@@ -195,6 +195,9 @@ var hosts = []struct {
 	late    time.Duration // how much later than usual Sluice sees what a guest does
 }{
 	{"one PF", func(*host) {}, 0},
+	{"representors", connected(Representors), 0},
+	{"Open vSwitch", connected(OpenVSwitch), 0},
+	{"OVN", connected(OVN), 0},
 	{"VLAN", func(h *host) {
 		for n := range h.World.nics() {
 			n.VLAN = 7
@@ -205,6 +208,15 @@ var hosts = []struct {
 		h.World.Lag, h.World.LagInGuest = 4500*time.Millisecond, true
 		h.World.Timing.Gone, h.World.Timing.Close = time.Second, 700*time.Millisecond
 	}, 7 * time.Second},
+}
+
+// connected makes the PFs' Uplinks of a kind.
+func connected(u Uplink) func(h *host) {
+	return func(h *host) {
+		for _, p := range h.World.PFs() {
+			h.World.Connect(p, u)
+		}
+	}
 }
 
 // onHosts runs a test on each kind of host; with -short only on the first.

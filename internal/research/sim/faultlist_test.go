@@ -193,6 +193,9 @@ var hostFaults = []fault{
 		}
 		if !used { // the kernel refuses it while VFs are assigned
 			p.SetNumVFs(r.IntN(4))
+			for i := range p.VFs {
+				p.VFs[i].Driver = "" // libvirt does not attach it until a Step binds it
+			}
 		}
 		return func() {
 			if p.NumVFs == 0 {

@@ -81,7 +81,7 @@ func (y *history) most() (most time.Duration) {
 }
 
 // newHistory makes a host on which n of the faults happen within 30 s.
-func newHistory(t *testing.T, seed uint64, among []fault, n int) *history {
+func newHistory(t *testing.T, u Uplink, seed uint64, among []fault, n int) *history {
 	r := rand.New(rand.NewPCG(seed, 1))
 	policy := []string{"activity", "adaptive", "fair", "vnraf", "rentbuy"}[r.IntN(5)]
 	vms, vfs := 4+r.IntN(4), 1+r.IntN(3)
@@ -92,7 +92,10 @@ func newHistory(t *testing.T, seed uint64, among []fault, n int) *history {
 		Policy: policy, Interval: 3 * time.Second, Params: model.Params{"vf0_mbit": 100, "delta_mbit": 100},
 	})}
 	y.OnEvent = y.meter.note
-	y.story = fmt.Sprintf("seed %d, %s, %d VMs, %d VFs%s\n", seed, policy, vms, vfs, y.addNICs())
+	y.story = fmt.Sprintf("seed %d, %s, %s, %d VMs, %d VFs%s\n", seed, u, policy, vms, vfs, y.addNICs())
+	for _, p := range y.World.PFs() {
+		y.World.Connect(p, u)
+	}
 	for range n {
 		f := among[r.IntN(len(among))]
 		y.At(epoch.Add(upTo(r, 30*time.Second)), func() { y.happen(f) })
@@ -217,19 +220,24 @@ func (h *host) served() error {
 
 // TestRandomFaults runs random histories of several faults.
 func TestRandomFaults(t *testing.T) {
-	n := *schedules
-	if testing.Short() {
-		n = 500
-	}
 	table := newTable()
-	for seed := range n {
-		y := newHistory(t, uint64(seed), faults, 2+seed%5)
-		err := y.run()
-		kind := "only of Sluice and the host"
-		if y.most() > 0 {
-			kind = "of guests and operators too"
+	for _, u := range Uplinks {
+		n := *schedules
+		switch {
+		case testing.Short() && u == Bridge:
+			n = 200
+		case testing.Short():
+			n = 100
 		}
-		table.try(t, kind, y, err)
+		for seed := range n {
+			y := newHistory(t, u, uint64(seed), faults, 2+seed%5)
+			err := y.run()
+			kind := string(u) + ", only of Sluice and the host"
+			if y.most() > 0 {
+				kind = string(u) + ", of guests and operators too"
+			}
+			table.try(t, kind, y, err)
+		}
 	}
 	t.Logf("reachability by what the faults are:\n%s", table)
 }
@@ -243,7 +251,7 @@ func TestEachFault(t *testing.T) {
 	table := newTable()
 	for i, f := range faults {
 		for seed := range n {
-			y := newHistory(t, uint64(i*n+seed), []fault{f}, 1)
+			y := newHistory(t, Uplinks[seed%len(Uplinks)], uint64(i*n+seed), []fault{f}, 1)
 			table.try(t, f.name, y, y.run())
 		}
 	}

@@ -12,6 +12,10 @@ func (w *World) Give(v *VM, id model.VFID) bool {
 	n.hasVF, n.open = id, true
 	n.newCounters()
 	vf.MAC, vf.VLAN, vf.Driver = n.MAC, n.VLAN, "vfio-pci"
+	if p.kind.representors {
+		vf.VLAN, p.joined[vf.Port], w.fdb[n.address()] = 0, n.Net, vf.Port
+		return true
+	}
 	w.fdb[n.address()] = p.Name
 	delete(p.self, n.MAC)
 	for o := range w.nics() {

@@ -117,18 +117,7 @@ func (h *host) want(holders string) {
 
 // dump prints the world and the daemon's view of it.
 func (h *host) dump() string {
-	s := ""
-	for _, p := range h.World.PFs() {
-		s += fmt.Sprintf("%s up=%v self=%v\n", p.Name, p.LinkUp, p.self)
-		for _, vf := range p.VFs {
-			s += fmt.Sprintf("  %s mac=%s vlan=%d\n", vf.ID, vf.MAC, vf.VLAN)
-		}
-	}
-	for n := range h.World.nics() {
-		s += fmt.Sprintf("%s %s %s %s ports=%d vf=%s open=%v foreign=%v asked=%v fdb=%s mirror=%v %+v\n", n, n.VM.State, n.Net, n.MAC, n.VM.Ports,
-			n.hasVF, n.open, n.foreign, n.asked,
-			h.World.fdb[n.address()], h.World.mirrors[n.mirror()], h.World.Reach(n))
-	}
+	s := h.World.String()
 	if h.Core == nil {
 		return s + "no daemon\n"
 	}

@@ -19,7 +19,7 @@ func (w *World) Reach(n *NIC) Reach {
 		if p.Network != n.Net {
 			continue
 		}
-		vf, self := w.filters(p, n), p.self[n.MAC]
+		vf, self := w.filters(p, n), p.self[n.MAC] || p.kind.representors
 		if p.LinkUp {
 			at := vf
 			if !vf.caught || self {
@@ -52,15 +52,23 @@ func (w *World) hears(n *NIC, a arrival) bool { return a.vf && n.open || a.tap &
 
 // sends reports whether the guest's frames get out. A VF drops frames without its MAC.
 func (w *World) sends(n *NIC) bool {
-	if !n.open {
-		return !n.TapDown
+	p, vf, at := w.pf(n.hasVF.PF), w.vf(n.hasVF), w.fdb[n.address()]
+	switch logical := w.kindOf(n.Net).logical; {
+	case !n.open:
+		return !n.TapDown && (!logical || at == "")
+	case p == nil || vf == nil:
+		return false
+	case p.kind.representors:
+		return p.reaches(n, vf) && (!logical || at == vf.Port || at == "" && w.mirrors[mirror{vf.Port, n.MAC}] == n.tap)
 	}
-	p := w.pf(n.hasVF.PF)
-	return p != nil && p.LinkUp && w.filters(p, n).vf
+	return p.LinkUp && w.filters(p, n).vf
 }
 
 // filters returns which VFs of the PF receive a frame for the NIC.
 func (w *World) filters(p *PF, n *NIC) (a arrival) {
+	if p.kind.representors {
+		return a
+	}
 	for i := range p.VFs {
 		if vf := &p.VFs[i]; vf.MAC == n.MAC && vf.VLAN == n.VLAN {
 			a.caught = true
@@ -73,14 +81,17 @@ func (w *World) filters(p *PF, n *NIC) (a arrival) {
 // bridge follows a frame for the NIC that entered the bridge through from; nil: a port that is not a PF.
 func (w *World) bridge(n *NIC, from *PF) arrival {
 	out := func(name string) arrival {
-		if p := w.pf(name); p != nil && p != from {
+		switch p, vf := w.behind(name); {
+		case vf != nil:
+			return arrival{vf: p.reaches(n, vf)}
+		case p != nil && p != from:
 			return w.filters(p, n)
 		}
 		return arrival{}
 	}
 	port := w.fdb[n.address()]
 	if port != "" && port != n.tap {
-		return out(port) // a PF, or somebody else's tap
+		return out(port) // a PF, a representor, or somebody else's tap
 	}
 	a := arrival{tap: !n.TapDown}
 	if len(w.mirrors) > 0 {

@@ -31,6 +31,7 @@ func (w *World) Snapshot(context.Context) (*model.Snapshot, error) {
 		w.pictureVM(&s.VMs[i], v, s)
 	}
 	w.picturePins(s)
+	w.pictureDualPaths(s)
 	if w.Patch != nil {
 		w.Patch(s)
 	}
@@ -90,9 +91,9 @@ func (w *World) pictureNIC(out *model.NIC, n *NIC, s *model.Snapshot) {
 		FreePort: model.TriOf(n.VM.freePort()), LinkUp: model.TriOf(!n.TapDown), VLAN: n.VLAN,
 	}
 	if old := w.slow; old != nil {
-		out.Route, out.DualPath = old.fdb[n.address()], old.mirrors[n.mirror()] != ""
+		out.Route, out.DualPath = old.fdb[n.address()], n.copied(old.mirrors)
 	} else {
-		out.Route, out.DualPath = w.fdb[n.address()], len(w.mirrors) > 0 && w.mirrors[n.mirror()] != ""
+		out.Route, out.DualPath = w.fdb[n.address()], n.copied(w.mirrors)
 	}
 	if n.VM.NoTeaming {
 		out.Failover = model.FailoverNone
@@ -114,6 +115,37 @@ func (w *World) pictureNIC(out *model.NIC, n *NIC, s *model.Snapshot) {
 	}
 }
 
+// copied reports whether a half of the NIC's dual path is open.
+func (n *NIC) copied(mirrors map[mirror]string) bool {
+	for m, to := range mirrors {
+		if m.mac == n.MAC && (m.tap == n.tap || to == n.tap) {
+			return true
+		}
+	}
+	return false
+}
+
+// pictureDualPaths lists what is left at representors of dual paths of VMs that are gone.
+func (w *World) pictureDualPaths(s *model.Snapshot) {
+	mirrors := w.mirrors
+	if w.slow != nil {
+		mirrors = w.slow.mirrors
+	}
+	s.DualPaths = s.DualPaths[:0]
+	taps := map[string]bool{}
+	if len(mirrors) > 0 {
+		for n := range w.nics() {
+			taps[n.tap] = true
+		}
+	}
+	for m, to := range mirrors {
+		if p, vf := w.behind(m.tap); vf != nil && !taps[to] {
+			s.DualPaths = append(s.DualPaths, model.DualPath{Tap: to, MAC: m.mac, PF: p.Name, Kind: p.Uplink.Kind, Detached: model.Yes})
+		}
+	}
+	slices.SortFunc(s.DualPaths, func(a, b model.DualPath) int { return slices.Compare(a.MAC[:], b.MAC[:]) })
+}
+
 // picturePins lists the bridge entries at PFs for VMs that are gone.
 func (w *World) picturePins(s *model.Snapshot) {
 	fdb := w.fdb
@@ -129,7 +161,7 @@ func (w *World) picturePins(s *model.Snapshot) {
 		there[n.address()] = true
 	}
 	for at, port := range fdb {
-		if w.pf(port) != nil && !there[at] {
+		if p, _ := w.behind(port); p != nil && !there[at] {
 			s.Routes = append(s.Routes, model.Route{Network: at.network, MAC: at.mac, Port: port})
 		}
 	}
@@ -256,7 +288,7 @@ func Copy(s *model.Snapshot) *model.Snapshot {
 		out.PFs[i].VFs = slices.Clone(s.PFs[i].VFs)
 		out.PFs[i].SelfFDB = slices.Clone(s.PFs[i].SelfFDB)
 	}
-	out.Routes = slices.Clone(s.Routes)
+	out.Routes, out.DualPaths = slices.Clone(s.Routes), slices.Clone(s.DualPaths)
 	out.VMs = slices.Clone(s.VMs)
 	for i := range out.VMs {
 		out.VMs[i].NICs = slices.Clone(s.VMs[i].NICs)

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"sluice/internal/model"
@@ -66,6 +67,8 @@ func (w *World) attach(s model.Step, n *NIC) error {
 		return fmt.Errorf("VF %s: %w", s.Device.VF, model.ErrGone)
 	case n.hasVF == s.Device.VF:
 		return nil
+	case w.vf(s.Device.VF).Driver != "vfio-pci":
+		return fmt.Errorf("VF %s is not bound to vfio-pci", s.Device.VF)
 	case n.hasVF != model.NoVF:
 		return fmt.Errorf("%s already has VF %s: %w", n, n.hasVF, model.ErrPermanent)
 	case !n.VM.freePort():
@@ -117,7 +120,7 @@ func (w *World) host(s model.Step) []part {
 	pin := func(port string) part {
 		return func() error {
 			if v != nil && !v.gone {
-				w.fdb[entry(s)] = port
+				w.send(entry(s), s.Path.Tap, port)
 			}
 			return nil
 		}
@@ -134,7 +137,12 @@ func (w *World) host(s model.Step) []part {
 	case model.StepFollowGuest:
 		return w.followGuest(s)
 	case model.StepRouteToVF:
-		return []part{pin(s.Path.PF)}
+		return []part{func() error {
+			if err := w.join(s); err != nil {
+				return err
+			}
+			return pin(s.Path.Port())()
+		}}
 	case model.StepRouteToTap:
 		return []part{pin(s.Path.Tap)}
 	}
@@ -208,25 +216,26 @@ func (w *World) openDualPath(s model.Step, v *VM) []part {
 	if v == nil {
 		return []part{func() error { return gone(s) }}
 	}
-	return []part{
-		nothing, // turns off learning at the PF's port
-		w.startMirror(s, v),
-		func() error { // without a mirror the entry stays where the guest listens
-			if v.gone {
-				return gone(s)
-			}
-			if at := entry(s); w.mirrors[dualPath(s)] != "" || w.fdb[at] == "" {
-				w.fdb[at] = s.Path.Tap
-			}
-			return nil
-		},
+	parts := []part{func() error { return w.join(s) }} // or turns off learning at the PF's port
+	for _, h := range w.halves(s) {
+		parts = append(parts, w.startMirror(h, v))
 	}
+	return append(parts, func() error { // without a mirror the entry stays where the guest listens
+		if v.gone {
+			return gone(s)
+		}
+		if at := entry(s); w.mirrors[dualPath(s)] != "" || w.fdb[at] == "" {
+			w.send(at, s.Path.Tap, s.Path.Tap)
+		}
+		return nil
+	})
 }
 
-func (w *World) startMirror(s model.Step, v *VM) part {
+// startMirror starts one half of a dual path.
+func (w *World) startMirror(h half, v *VM) part {
 	return func() error {
 		if !w.NoMirror && !v.gone {
-			w.mirrors[dualPath(s)] = s.Path.PF
+			w.mirrors[h.mirror] = h.to
 		}
 		return nil
 	}
@@ -246,10 +255,8 @@ func (w *World) followGuest(s model.Step) []part {
 	var open, has bool
 	p := w.pf(s.Path.PF)
 	pin := func(port string) {
-		if port == "" {
-			delete(w.fdb, entry(s))
-		} else if !n.VM.gone {
-			w.fdb[entry(s)] = port
+		if port == "" || !n.VM.gone {
+			w.send(entry(s), s.Path.Tap, port)
 		}
 	}
 	return []part{
@@ -259,9 +266,13 @@ func (w *World) followGuest(s model.Step) []part {
 			return nil
 		},
 		func() error {
-			if open {
-				pin(s.Path.PF)
-			} else {
+			switch {
+			case open:
+				if err := w.join(s); err != nil {
+					return err
+				}
+				pin(s.Path.Port())
+			case !s.Path.Representor:
 				p.addSelf(s.Path.MAC)
 			}
 			return nil
@@ -271,7 +282,12 @@ func (w *World) followGuest(s model.Step) []part {
 			case open:
 				p.delSelf(s.Path.MAC)
 			case has:
-				return w.startMirror(s, n.VM)()
+				if err := w.join(s); err != nil {
+					return err
+				}
+				for _, h := range w.halves(s) {
+					_ = w.startMirror(h, n.VM)() // it cannot fail
+				}
 			default:
 				pin(s.Path.VirtioRoute)
 			}
@@ -290,14 +306,14 @@ func (w *World) followGuest(s model.Step) []part {
 	}
 }
 
-// closeDualPath ends the mirror. The mirror of a VM that is gone went with its tap; then only a bridge entry that still points to the PF
-// is removed.
+// closeDualPath ends the mirror. What the tap of a VM that is gone copied went with it; then the entry is removed if it still points to
+// the PF or the VF.
 func (w *World) closeDualPath(s model.Step, v *VM) part {
 	return func() error {
-		switch {
-		case v != nil && !v.gone:
-			delete(w.mirrors, dualPath(s))
-		case w.fdb[entry(s)] == s.Path.PF:
+		maps.DeleteFunc(w.mirrors, func(m mirror, to string) bool {
+			return m.mac == s.Path.MAC && (m.tap == s.Path.Tap || to == s.Path.Tap)
+		})
+		if (v == nil || v.gone) && w.fdb[entry(s)] == s.Path.Port() {
 			delete(w.fdb, entry(s))
 		}
 		return nil

@@ -88,6 +88,8 @@ type PF struct {
 	model.PF
 	Carries float64 // bits/s that its link really carries; 0: its Speed
 	self    map[model.MAC]bool
+	kind    traits            // of its Uplink
+	joined  map[string]string // its representors that are ports, and of which network's switch
 }
 
 // VM is a simulated guest with one virtio NIC or more.
@@ -155,6 +157,7 @@ func (p *PF) SetNumVFs(n int) {
 		}
 	}
 	p.NumVFs = n
+	p.represent()
 }
 
 // AddVM adds a running VM on a network. Numbers begin at 0; the ID and MAC follow from the number.
@@ -189,7 +192,7 @@ func (w *World) Destroy(v *VM) {
 	w.forget(v, false)
 	for _, n := range v.NICs {
 		n.open, n.hasVF, n.asked = false, model.NoVF, false
-		if w.fdb[n.address()] == n.tap {
+		if w.fdb[n.address()] == n.tap || w.kindOf(n.Net).program {
 			delete(w.fdb, n.address())
 		}
 		delete(w.mirrors, n.mirror())
