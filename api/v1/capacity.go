@@ -9,8 +9,10 @@ type HostCapacity struct {
 	Drained  bool         `json:"drained"`           // its VMs are to keep to virtio: somebody empties the host
 	PFs      []PFCapacity `json:"pfs"`               // those that a network of VMs is behind
 	Packets  RateCapacity `json:"packets_per_second"`
-	// Guarantees are what the figures under guaranteed are the sums of, in the order of VMs.
-	Guarantees []Guarantee `json:"guarantees"`
+	// Guarantees are what is set on the host, in the order of VMs. With the claims that are kept, they are what the figures under
+	// guaranteed are the sums of.
+	Guarantees []Guarantee      `json:"guarantees"`
+	Claims     []HostClaimState `json:"claims,omitempty"` // of the fleet; those that are kept count as guaranteed
 }
 
 // Guarantee is what a NIC of a VM that is here is guaranteed.

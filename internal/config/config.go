@@ -122,6 +122,7 @@ type API struct {
 	Group   string `yaml:"group" reload:"no"`
 	Operate string `yaml:"operate" reload:"no"`
 	Own     string `yaml:"own" reload:"no"`
+	Claims  string `yaml:"claims" reload:"no"`
 	Listen  string `yaml:"listen" reload:"no"`
 	TLSCert string `yaml:"tls_cert" reload:"no"`
 	TLSKey  string `yaml:"tls_key" reload:"no"`

@@ -13,6 +13,13 @@ import (
 func Capacity(v *model.View) api.HostCapacity {
 	x := NewIndex(v)
 	claims := bandwidth.ClaimsOf(bandwidth.AskedOf(x.Snapshot, &x.Rules))
+	fitted := bandwidth.FitClaims(x.Snapshot, &x.Rules)
+	local := claims // what is set on the host: what only a claim sets must not become a reason for a claim
+	if len(fitted) > 0 {
+		rules := x.Rules
+		rules.Claims = nil
+		local = bandwidth.ClaimsOf(bandwidth.AskedOf(x.Snapshot, &rules))
+	}
 	var law model.AllocatorInfo // in observe mode none
 	if x.Mode == model.ModeEnforce && x.Bandwidth != nil && !x.Bandwidth.Off {
 		law = bandwidth.Allocators()[x.Bandwidth.Allocator]
@@ -37,7 +44,7 @@ func Capacity(v *model.View) api.HostCapacity {
 		l.Bits.Source = string(cmp.Or(pf.CarriesBy, model.CapacityDriver))
 		out.PFs = append(out.PFs, l)
 	}
-	for _, c := range claims.NICs {
+	for _, c := range local.NICs {
 		g := api.Guarantee{VM: c.VMName, ID: string(c.ID.VM), NIC: c.ID.NIC, Rate: rateOf(c.Rate)}
 		if vm := x.Snapshot.FindVM(c.ID.VM); vm != nil {
 			if nic := vm.FindNIC(c.ID.NIC); nic != nil && !nic.MAC.IsZero() {
@@ -49,7 +56,21 @@ func Capacity(v *model.View) api.HostCapacity {
 		}
 		out.Guarantees = append(out.Guarantees, g)
 	}
+	for i := range fitted {
+		out.Claims = append(out.Claims, x.claimState(&fitted[i]))
+	}
 	slices.SortFunc(out.PFs, func(a, b api.PFCapacity) int { return Natural(a.PF, b.PF) })
+	return out
+}
+
+func (x *Index) claimState(c *bandwidth.Fitted) api.HostClaimState {
+	out := api.HostClaimState{
+		HostClaim: api.HostClaim{ID: string(c.VM), MAC: c.MAC.String(), PF: string(c.PF), Rate: rateOf(c.Guarantee)},
+		NIC:       c.NIC, Refused: c.Why, Remedy: c.Remedy,
+	}
+	if x.Snapshot.FindVM(c.VM) != nil {
+		out.VM = c.VMName
+	}
 	return out
 }
 

@@ -135,3 +135,33 @@ func TestCapacityOfNothing(t *testing.T) {
 		t.Error("the host is drained")
 	}
 }
+
+// A claim counts as guaranteed, but is no guarantee of the host's own, which would become a claim and keep itself alive.
+func TestCapacityWithClaims(t *testing.T) {
+	mac := model.MAC{2, 1}
+	claim := func(vm model.VMID, bits uint64) model.Claim {
+		return model.Claim{VM: vm, MAC: mac, PF: "0000:01:00.0", Guarantee: model.Rate{Bits: bits}}
+	}
+	v := &model.View{
+		Snapshot: &model.Snapshot{
+			PFs: []model.PF{{Name: "pf0", Address: "0000:01:00.0", Network: "br0", Speed: 10e9, Managed: true, LinkUp: true}},
+			VMs: []model.VM{{ID: "a", Name: "db", State: model.VMRunning, NICs: []model.NIC{{Alias: "net0", Network: "br0", MAC: mac}}}},
+		},
+		Rules: model.Rules{Claims: []model.Claim{claim("a", 3e9), claim("b", 2e9), claim("c", 6e9)}},
+	}
+	c := Capacity(v)
+	if got := c.PFs[0].Bits.Guaranteed; got != 5e9 || len(c.Guarantees) != 0 || len(c.Claims) != 3 {
+		t.Fatalf("guaranteed %g, %v, %v", got, c.Guarantees, c.Claims)
+	}
+	if a, b, c := c.Claims[0], c.Claims[1], c.Claims[2]; a.VM != "db" || a.NIC != "net0" || a.Refused != "" || b.VM != "" || b.NIC != "" ||
+		b.Refused != "" || c.Refused == "" || c.Remedy == "" {
+		t.Errorf("%+v\n%+v\n%+v", a, b, c)
+	}
+	if s := SLAs(v)[0]; s.Source != "claim" || s.Guarantee.Bits != 3e9 {
+		t.Errorf("kept: %+v", s)
+	}
+	v.Rules.Claims[0].Guarantee.Bits = 11e9
+	if s := SLAs(v)[0]; s.Source != "" || s.Guarantee.Bits != 0 {
+		t.Errorf("refused: %+v", s)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"sluice/api/v1"
+	"sluice/internal/control/bandwidth"
 	"sluice/internal/model"
 )
 
@@ -11,6 +12,9 @@ import (
 func SLAs(v *model.View) []api.NICSLA {
 	out := []api.NICSLA{}
 	x := NewIndex(v)
+	fitted := *x.View // a claim that is refused sets nothing
+	fitted.Rules = bandwidth.FitClaims(x.Snapshot, &x.Rules).Rules(&x.Rules)
+	x.View = &fitted
 	promised := map[model.NICID]model.Rate{}
 	b := BandwidthOf(v)
 	for _, n := range slices.Concat(b.NICs, b.VirtualPFs) { // the PF's own NIC represents its whole virtual PF

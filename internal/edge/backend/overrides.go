@@ -12,13 +12,16 @@ import (
 	"sluice/internal/model"
 )
 
-// Overrides are what users requested at run time, stored in a file. The zero value keeps them in memory only.
+// Overrides are what users requested at run time, and what the fleet has claimed, stored in files. The zero value keeps
+// them in memory only.
 type Overrides struct {
 	changing sync.Mutex // serializes changes, from the file to the loop; never locked in the loop
 
 	mu   sync.Mutex
 	path string // "": memory only
 	now  []model.Override
+
+	claims []model.Claim // what the fleet has claimed here; in a file of its own beside path
 }
 
 // OpenOverrides reads the file; a missing file means that there are no overrides.
@@ -27,7 +30,14 @@ func OpenOverrides(path string) (*Overrides, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Overrides{path: path, now: list}
+	var claims []model.Claim
+	if path != "" {
+		claims, err = readClaims(filepath.Join(filepath.Dir(path), claimsName))
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := &Overrides{path: path, now: list, claims: claims}
 	w.Expire(time.Now())
 	return w, nil
 }
@@ -52,8 +62,11 @@ func (w *Overrides) Expire(now time.Time) bool {
 	return true
 }
 
-// Over prepends the overrides to the configuration's rules, so that they take precedence.
-func (w *Overrides) Over(r model.Rules) model.Rules { return over(w.List(), r) }
+// Over prepends the overrides to the configuration's rules, so that they take precedence, and adds the claims.
+func (w *Overrides) Over(r model.Rules) model.Rules {
+	r.Claims = w.Claims()
+	return over(w.List(), r)
+}
 
 // over prepends overrides to rules. Of SLAs, those for single NICs come first, then the most recent.
 func over(list []model.Override, r model.Rules) model.Rules {

@@ -40,6 +40,7 @@ func (b *Backend) clearSLA(ctx context.Context, c server.Command) (api.Result, e
 func (b *Backend) admit(o *model.Override, before, after []model.Override) (notes []string, err error) {
 	v, _ := b.View()
 	rules := b.rules()
+	rules.Claims = b.overrides.Claims()
 	vm := v.Snapshot.FindVM(o.VM)
 	if vm == nil {
 		return nil, &api.Error{Text: o.VMName + " is no longer on this host", Remedy: "`sluice vms` lists the VMs"}
@@ -67,6 +68,13 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 		}
 		notes = append(notes, why)
 	}
+	if why := displaced(v.Snapshot, rules, before, after); why != "" {
+		if !rules.Overcommit {
+			return nil, &api.Error{Text: why, Remedy: "ask for less, end the claim with `sluice fleet release`, or " +
+				"set bandwidth.overcommit: allow in sluice.yaml"}
+		}
+		notes = append(notes, why)
+	}
 	if !rules.KeepSLAs {
 		return append(notes, "bandwidth.enabled is false in sluice.yaml: no SLA is enforced"), nil
 	}
@@ -88,6 +96,21 @@ func withoutVF(s *model.SLA, vm *model.VM) (notes []string) {
 func admission(snap *model.Snapshot, rules model.Rules, list []model.Override) bandwidth.Admission {
 	rules = over(list, rules)
 	return bandwidth.Admit(bandwidth.AskedOf(snap, &rules), rules.HostPackets)
+}
+
+// displaced says which claim of the fleet has no room any more; "" if none.
+func displaced(snap *model.Snapshot, rules model.Rules, before, after []model.Override) string {
+	with := func(list []model.Override) bandwidth.FittedClaims {
+		r := over(list, rules)
+		return bandwidth.FitClaims(snap, &r)
+	}
+	was, is := with(before), with(after)
+	for i := range is {
+		if is[i].Why != "" && was[i].Why == "" {
+			return fmt.Sprintf("that would leave no room for the claim of %s for %s: %s", is[i].Guarantee, is[i].VMName, is[i].Why)
+		}
+	}
+	return ""
 }
 
 // slaSubject names the VM or NIC that an SLA applies to.

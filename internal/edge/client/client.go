@@ -170,6 +170,15 @@ func (c *Client) After(ctx context.Context, revision uint64) (uint64, error) {
 // errSame means that the wait expired without a new revision.
 var errSame = errors.New("nothing new")
 
+// SetClaims says all that the fleet has claimed on the host.
+func (c *Client) SetClaims(ctx context.Context, claims []api.HostClaim) (api.Result, error) {
+	data, err := json.Marshal(api.SetClaims{Claims: claims})
+	if err != nil {
+		return api.Result{}, err
+	}
+	return fetch[api.Result](ctx, c, http.MethodPut, "claims", data)
+}
+
 // Do requests a change.
 func (c *Client) Do(ctx context.Context, verb api.Verb, r api.Request) (api.Result, error) {
 	return post[api.Result](ctx, c, verb.Path(), r)

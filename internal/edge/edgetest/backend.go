@@ -20,6 +20,8 @@ type Backend struct {
 	fail  error
 	asked int // number of Memory calls
 
+	claims []model.Claim
+
 	// After returns the View that follows a command; nil: the View stays the same.
 	After func(c server.Command, v *model.View) *model.View
 }
@@ -59,6 +61,21 @@ func (b *Backend) Got() []server.Command {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]server.Command(nil), b.got...)
+}
+
+// SetClaims implements server.Backend.
+func (b *Backend) SetClaims(_ context.Context, claims []model.Claim) (api.Result, bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.claims = claims
+	return api.Result{}, true, b.fail
+}
+
+// Claims returns the claims that were set last.
+func (b *Backend) Claims() []model.Claim {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.claims
 }
 
 // Memories returns the number of calls of Memory.

@@ -17,6 +17,8 @@ type Backend interface {
 	// Do executes a command or rejects it; an *api.Error tells the caller what to do. It returns when the command is
 	// accepted, not when VFs have moved.
 	Do(ctx context.Context, c Command) (api.Result, error)
+	// SetClaims replaces the claims of the fleet, which are sorted, and reports whether they differ from those before.
+	SetClaims(ctx context.Context, claims []model.Claim) (res api.Result, changed bool, err error)
 	// Memory returns the state of the loop between two ticks.
 	Memory(ctx context.Context) (answer.Memory, error)
 }

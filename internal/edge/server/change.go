@@ -43,13 +43,13 @@ func (h *handler) change(verb api.Verb) http.HandlerFunc {
 
 // authorize reports whether the peer has a role. If not, it answers the request; phrase says in a sentence what was asked.
 func (h *handler) authorize(w http.ResponseWriter, who peer, request, phrase string, needed Role) bool {
-	if h.roles.of(who) >= needed {
+	if h.roles.allow(who, needed) {
 		return true
 	}
 	h.logRefusal(request, who)
 	refusal := &api.Error{Text: "nobody may " + phrase + " over TCP", Remedy: "use the unix socket on the host itself"}
 	if who.local {
-		list := map[Role]string{RoleOperate: "api.operate", RoleOwn: "api.own"}[needed]
+		list := map[Role]string{RoleOperate: "api.operate", RoleOwn: "api.own", RoleClaims: "api.claims"}[needed]
 		refusal = &api.Error{
 			Text:   who.name() + " may not " + phrase,
 			Remedy: "run the command as root, or list the user in " + list + " of sluice.yaml",

@@ -66,6 +66,7 @@ func (h *handler) routes() http.Handler {
 	} {
 		mux.HandleFunc("POST /v1/"+verb.Path(), h.change(verb))
 	}
+	mux.HandleFunc("PUT /v1/claims", h.putClaims)
 	h.taskRoutes(mux)
 	if o.Page != nil {
 		for _, path := range []string{"/{$}", "/vm/{vm}", "/assets/"} {
@@ -101,7 +102,11 @@ const maxBody = 4 << 10
 // bounded limits the size of requests, and rejects those that another site's page made a browser send.
 func (h *handler) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		most := int64(maxBody)
+		if r.Method == http.MethodPut && r.URL.Path == "/v1/claims" {
+			most = maxClaimsBody
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if peerOf(r.Context()).tcp && !h.hosts.allow(r.Host) {

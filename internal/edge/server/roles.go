@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Role is what a caller may do. Each role includes the previous ones.
+// Role is what a caller may do. Each role includes the previous ones, but RoleClaims.
 type Role int
 
 // The roles.
@@ -16,17 +16,30 @@ const (
 	RoleRead    Role = iota // query
 	RoleOperate             // pin, release, drain, repair
 	RoleOwn                 // everything, including reload
+
+	RoleClaims // say what the fleet has claimed: RoleOwn, and those that have read and this
 )
 
 // roles maps callers to roles. Root has RoleOwn; everybody who can connect may read.
-type roles struct{ operate, own people }
+type roles struct{ operate, own, claims people }
 
 // people is a set of users and groups.
 type people struct{ uids, gids []uint32 }
 
 func newRoles(o Options) roles {
 	warn := func(text string) { o.Logger.Warn(text) }
-	return roles{operate: findPeople("api.operate", o.Operate, warn), own: findPeople("api.own", o.Own, warn)}
+	return roles{
+		operate: findPeople("api.operate", o.Operate, warn), own: findPeople("api.own", o.Own, warn),
+		claims: findPeople("api.claims", o.Claims, warn),
+	}
+}
+
+// allow reports whether a caller has a role.
+func (r roles) allow(p peer, needed Role) bool {
+	if needed == RoleClaims {
+		return p.local && (r.of(p) == RoleOwn || r.claims.have(p))
+	}
+	return r.of(p) >= needed
 }
 
 func (r roles) of(p peer) Role {

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sluice/api/v1"
+	"sluice/internal/model"
+)
+
+// maxClaimsBody bounds the body of PUT /v1/claims: each claim takes about 200 bytes.
+const maxClaimsBody = 1 << 20
+
+// putClaims replaces the claims that the host keeps room for.
+func (h *handler) putClaims(w http.ResponseWriter, r *http.Request) {
+	who := peerOf(r.Context())
+	if !h.authorize(w, who, "claims", "say what the fleet has claimed", RoleClaims) {
+		return
+	}
+	var body api.SetClaims
+	if err := decode(r.Body, &body); err != nil {
+		writeError(w, statusOf(err, http.StatusBadRequest), badBody(err, "see docs/api.md for its fields"))
+		return
+	}
+	claims, err := readClaims(body.Claims)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err)
+		return
+	}
+	res, changed, err := h.opts.Backend.SetClaims(r.Context(), claims)
+	if err != nil {
+		h.opts.Logger.Warn("the fleet's claims cannot be set", "by", who.String(), "error", err)
+		writeError(w, statusOf(err, http.StatusInternalServerError), err)
+		return
+	}
+	if changed {
+		h.opts.Logger.Info("the fleet's claims have changed", "by", who.String(), "claims", len(claims))
+	}
+	writeJSON(w, http.StatusOK, res)
+}
+
+// readClaims checks claims, and sorts them.
+func readClaims(list []api.HostClaim) ([]model.Claim, error) {
+	if len(list) > api.MostClaims {
+		return nil, &api.Error{Text: fmt.Sprintf("%d claims are too many", len(list)), Remedy: fmt.Sprintf("send at most %d", api.MostClaims)}
+	}
+	out := make([]model.Claim, 0, len(list))
+	for i := range list {
+		c, err := readClaim(&list[i])
+		if err != nil {
+			return nil, &api.Error{Text: fmt.Sprintf("claim %d: %v", i+1, err), Remedy: "see docs/api.md for its fields"}
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, model.Claim.Compare)
+	for i := 1; i < len(out); i++ {
+		if out[i].Compare(out[i-1]) == 0 {
+			return nil, &api.Error{
+				Text: fmt.Sprintf("two claims are for %s of %s", out[i].MAC, out[i].VM), Remedy: "send one for each NIC",
+			}
+		}
+	}
+	return out, nil
+}
+
+// mostRate is more than any link carries, and exact in JSON.
+const mostRate = 1e15
+
+func readClaim(c *api.HostClaim) (out model.Claim, err error) {
+	if !model.IsUUID(c.ID) {
+		return out, fmt.Errorf("the VM's UUID %q is none", model.Shorten(c.ID))
+	}
+	out.VM = model.VMID(strings.ToLower(c.ID))
+	if out.MAC, err = model.ParseMAC(c.MAC); err != nil {
+		return out, err
+	}
+	if out.PF = model.PCIAddress(strings.ToLower(c.PF)); len(c.PF) > 32 || model.Shorten(c.PF) != c.PF || c.PF == "" {
+		return out, fmt.Errorf("the PF's PCI address %q is none", model.Shorten(c.PF))
+	}
+	for _, x := range []float64{c.Rate.Bits, c.Rate.Packets} {
+		if !(x >= 0 && x <= mostRate) {
+			return out, fmt.Errorf("the guarantee of %g is none", x)
+		}
+	}
+	out.Guarantee = model.Rate{Bits: uint64(math.Ceil(c.Rate.Bits)), Packets: uint64(math.Ceil(c.Rate.Packets))}
+	if out.Guarantee.IsZero() || out.MAC.IsZero() {
+		return out, fmt.Errorf("it guarantees nothing, or to no NIC")
+	}
+	return out, nil
+}
