@@ -82,8 +82,9 @@ func (a *app) fleetPublishCommand(f *fleetFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use: "publish", Short: "write what this host can guarantee, and claim its guarantees, until interrupted",
 		Long: `Writes to Placement what the daemon's capacity is (sluice capacity), and claims the
-guarantees of the VMs that are here. Runs beside the daemon, as a user who may only read its
-socket: root holds no credentials. It looks every minute, and writes only when something has
+guarantees of the VMs that are here. Tells the daemon what sluice fleet place has claimed
+here, which becomes the SLA of those NICs, if api.claims of sluice.yaml names its user. Runs
+beside the daemon, as a user without rights: root holds no credentials. It looks every minute, and writes only when something has
 changed. While Placement or the daemon is away, nothing changes on the host, and the ledger
 is brought up to date afterwards. What others own in Placement is not touched.`,
 		Example: "sluice fleet publish\nsluice fleet publish --once --placement http://127.0.0.1:8778", Args: noArgs,
@@ -107,19 +108,15 @@ is brought up to date afterwards. What others own in Placement is not touched.`,
 		if !*once {
 			return a.keepPublished(c.Context(), l, host, *every, *metrics)
 		}
-		capacity, err := a.client().Capacity(c.Context())
-		if err != nil {
-			return err
+		r := fleet.Once(c.Context(), l, host, a.client())
+		if r.Err != nil {
+			return r.Err
 		}
-		plan, writes, err := fleet.Publish(c.Context(), l, host, &capacity)
-		if err != nil {
-			return err
-		}
-		for _, u := range plan.Unclaimed {
+		for _, u := range r.Unclaimed {
 			a.tell(u.String())
 		}
-		a.tell(fmt.Sprintf("%s is published (writes: %d)", host.Name, writes))
-		return nil
+		a.tell(fmt.Sprintf("%s is published (writes: %d)", host.Name, r.Writes))
+		return r.Untold
 	}
 	return c
 }
@@ -131,7 +128,7 @@ func (a *app) tell(line string) { fmt.Fprintln(a.std.Out, printable(line)) }
 func (a *app) keepPublished(ctx context.Context, l fleet.Ledger, host fleet.Host, every time.Duration, file string) error {
 	log := fleet.Log{Tell: a.tell}
 	var metrics fleet.Metrics
-	fleet.Run(ctx, l, host, every, a.client().Capacity, func(r *fleet.Round) {
+	fleet.Run(ctx, l, host, every, a.client(), func(r *fleet.Round) {
 		metrics.Add(r, time.Now())
 		if file != "" {
 			if err := replaceReadable(file, metrics.Text()); err != nil && r.Err == nil {
@@ -163,9 +160,9 @@ func (a *app) fleetPlaceCommand(f *fleetFlags) *cobra.Command {
 drained, and claims it on the one that keeps the greatest part of its link free: of what is
 claimed or, with --prometheus, of what is sent if that is more (the rate that was exceeded in a
 twentieth of the last hour). If somebody else was faster, the next one is tried. The VM need
-not exist: UUID and MAC are those that its definition will have. Define it on that host with
-that guarantee; until then, and until sluice fleet release, nobody else can claim it. Placing
-the same again prints the same host.`,
+not exist: UUID and MAC are those that its definition will have. Define it on that host; until
+sluice fleet release, nobody else can claim it, and the daemon there keeps it, if its
+api.claims lets sluice fleet publish say so. Placing the same again prints the same host.`,
 		Example: `sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f01 --mac 52:54:00:00:00:01 --guarantee '2Gbit 50kpps' --network br0
 sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 --guarantee 500Mbit -o json | jq -r .host`,
 		Args: oneVM, ValidArgsFunction: nothingToOffer,

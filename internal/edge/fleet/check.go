@@ -95,7 +95,7 @@ func checkHere(s *State, here *Offer) (out []Finding) {
 	for _, id := range slices.Sorted(maps.Keys(s.Claims)) {
 		c := s.Claims[id]
 		at := slices.ContainsFunc(slices.Collect(maps.Keys(c.Amounts)), func(p string) bool { return own[p] })
-		if h, ours := HolderOf(&c); ours && at && !promised[id] {
+		if h, ours := HolderOf(&c); ours && at && !promised[id] && !here.Kept[id] {
 			out = append(out, Finding{
 				Host: here.Host.Name, VM: h.VM, Text: fmt.Sprintf("a claim for %s, but no guarantee to it here", h.MAC),
 				Remedy: "start the VM with its SLA here, or " + release(h),

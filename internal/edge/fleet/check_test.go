@@ -96,14 +96,14 @@ func TestRun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var told []string
 	looks := 0
-	get := func(context.Context) (api.HostCapacity, error) {
+	get := daemon(func(context.Context) (api.HostCapacity, error) {
 		if looks++; looks == 10 {
 			stop()
 		}
 		c := fleettest.Capacity()
 		c.Guarantees = []api.Guarantee{fleettest.Guarantee(1, 2e10, 0)}
 		return *c, nil
-	}
+	})
 	log := fleet.Log{Tell: func(s string) { told = append(told, s) }}
 	fleet.Run(ctx, l, h, time.Millisecond, get, log.Add)
 	const unclaimed = "vm's ua-net0 is guaranteed more than it claims: the ledger has no room for it"
@@ -179,5 +179,69 @@ func TestPlaceByLoad(t *testing.T) {
 		if p, err := fleet.Place(t.Context(), l, fleettest.VM(2), fleettest.MAC(2), ask); err != nil || p.Host != test.want {
 			t.Errorf("load %v: placed at %s, %v", test.load, p.Host, err)
 		}
+	}
+}
+
+// daemon is a fleet.Daemon that nobody tells anything.
+type daemon func(context.Context) (api.HostCapacity, error)
+
+func (d daemon) Capacity(ctx context.Context) (api.HostCapacity, error) { return d(ctx) }
+
+func (daemon) SetClaims(context.Context, []api.HostClaim) (api.Result, error) {
+	return api.Result{}, nil
+}
+
+// told is a daemon that notes what it is told.
+type told struct {
+	capacity api.HostCapacity
+	claims   []api.HostClaim
+	times    int
+}
+
+func (d *told) Capacity(context.Context) (api.HostCapacity, error) { return d.capacity, nil }
+
+func (d *told) SetClaims(_ context.Context, claims []api.HostClaim) (api.Result, error) {
+	d.claims = claims
+	d.times++
+	return api.Result{}, nil
+}
+
+// The daemon is told of what place has claimed at its host, not of what the host or another has, and of the end of that.
+func TestDaemonIsToldOfClaims(t *testing.T) {
+	l, d := &fleettest.Ledger{}, &told{capacity: *fleettest.Capacity()}
+	d.capacity.Guarantees = []api.Guarantee{fleettest.Guarantee(1, 2e9, 0)}
+	once := func() {
+		t.Helper()
+		if r := fleet.Once(t.Context(), l, fleettest.Host("a"), d); r.Err != nil || r.Untold != nil {
+			t.Fatalf("%+v", r)
+		}
+	}
+	once()
+	if d.times > 0 {
+		t.Errorf("told %v, though nothing was placed", d.claims)
+	}
+	if _, _, err := fleet.Publish(t.Context(), l, fleettest.Host("b"), fleettest.Capacity()); err != nil {
+		t.Fatal(err)
+	}
+	for n, host := range map[byte]string{2: "a", 3: "b"} {
+		ask := fleet.Ask{Kbits: 3_000_000, Kpackets: 50, Host: fleettest.Host(host).ID, Traits: []string{fleet.NetworkTrait("red")}}
+		if _, err := fleet.Place(t.Context(), l, fleettest.VM(n), fleettest.MAC(n), ask); err != nil {
+			t.Fatal(err)
+		}
+	}
+	once()
+	want := []api.HostClaim{{
+		ID: fleettest.VM(2), MAC: fleettest.MAC(2), PF: fleettest.PF0, Rate: api.Rate{Bits: 3e9, Packets: 50e3},
+	}}
+	if !slices.Equal(d.claims, want) {
+		t.Errorf("told %+v, want %+v", d.claims, want)
+	}
+	d.capacity.Claims = []api.HostClaimState{{HostClaim: want[0]}}
+	if err := fleet.Release(t.Context(), l, fleettest.VM(2), fleettest.MAC(2)); err != nil {
+		t.Fatal(err)
+	}
+	once()
+	if len(d.claims) > 0 {
+		t.Errorf("told %+v after the end", d.claims)
 	}
 }

@@ -5,12 +5,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"sluice/api/v1"
 )
 
 // Plan is what is to be written now. If it is done, or somebody else writes meanwhile, the ledger is read and decided on again.
 type Plan struct {
 	Requests  []Request
-	Unclaimed []Unclaimed // guarantees that have no claim, or a smaller one
+	Unclaimed []Unclaimed     // guarantees that have no claim, or a smaller one
+	Placed    []api.HostClaim // what place has claimed at the host, for its daemon
 }
 
 // Unclaimed is a guarantee that the host keeps without a claim.
@@ -44,7 +47,7 @@ func Decide(o *Offer, s *State) (Plan, error) {
 	}
 	d.claims()
 	var plan Plan
-	plan.Unclaimed = d.unclaimed
+	plan.Unclaimed, plan.Placed = d.unclaimed, d.placed()
 	for i := range o.Providers {
 		plan.Requests = append(plan.Requests, d.write(&o.Providers[i])...)
 	}
@@ -97,6 +100,29 @@ func (d *decision) claims() {
 			d.unclaimed = append(d.unclaimed, Unclaimed{*p, why})
 		}
 	}
+}
+
+// placed lists what place has claimed at this host. What the host has claimed itself is not among it: it would keep itself alive.
+func (d *decision) placed() (out []api.HostClaim) {
+	for _, id := range slices.Sorted(maps.Keys(d.state.Claims)) {
+		c := d.state.Claims[id]
+		h, ours := HolderOf(&c)
+		if !ours || h.By != ByPlace || !d.here(c.Amounts) {
+			continue
+		}
+		claim := api.HostClaim{ID: h.VM, MAC: h.MAC}
+		for provider, classes := range c.Amounts {
+			claim.Rate.Bits += float64(classes[ClassBits]) * 1e3
+			claim.Rate.Packets += float64(classes[ClassPackets]) * 1e3
+			if classes[ClassBits] > 0 {
+				claim.PF = addressOf(d.have[provider].Name)
+			}
+		}
+		if claim.PF != "" {
+			out = append(out, claim)
+		}
+	}
+	return out
 }
 
 // promise claims what is promised to a NIC, or says why not. Without grow it is not done if it needs room.

@@ -60,7 +60,7 @@ func TestAnHourWithoutPlacement(t *testing.T) {
 			c.Guarantees = append(c.Guarantees, fleettest.Guarantee(3, 1e9, 0))
 			return c, nil
 		}
-		fleet.Run(ctx, a, fleettest.Host("a"), time.Minute, get, func(r *fleet.Round) {
+		fleet.Run(ctx, a, fleettest.Host("a"), time.Minute, daemon(get), func(r *fleet.Round) {
 			if r.Err == nil {
 				if after = append(after, r.Writes); len(after) == 2 {
 					stop()

@@ -12,6 +12,7 @@ type Offer struct {
 	Host      Host
 	Providers []Provider // the host's first; without generations and what is used
 	Promises  []Promise
+	Kept      map[string]bool // consumers whose claims give their NICs, which are here, their guarantees
 }
 
 // Promise is a guarantee that the host has made to a NIC.
@@ -35,7 +36,7 @@ func OfferOf(h Host, c *api.HostCapacity) Offer {
 	if slices.ContainsFunc(c.PFs, func(pf api.PFCapacity) bool { return !pf.Bits.Enforced }) {
 		host.Traits = append(host.Traits, TraitUnenforced)
 	}
-	o := Offer{Host: h, Providers: []Provider{host}}
+	o := Offer{Host: h, Providers: []Provider{host}, Kept: map[string]bool{}}
 	for i := range c.PFs {
 		pf := &c.PFs[i]
 		p := Provider{
@@ -52,6 +53,12 @@ func OfferOf(h Host, c *api.HostCapacity) Offer {
 			p.Traits = append(p.Traits, TraitDown)
 		}
 		o.Providers = append(o.Providers, p)
+	}
+	for i := range c.Claims {
+		g := &c.Claims[i]
+		if id, err := Consumer(g.ID, g.MAC); err == nil && g.NIC != "" && g.Refused == "" {
+			o.Kept[id] = true
+		}
 	}
 	seen := map[string]bool{}
 	for i := range c.Guarantees {

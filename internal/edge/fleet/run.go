@@ -14,24 +14,40 @@ type Round struct {
 	Unclaimed []Unclaimed
 	Writes    int
 	Err       error // why the ledger is not up to date; the next Round tries again
+	Untold    error // why the daemon does not know what place has claimed
 }
 
-// Run publishes what get returns every so often until ctx ends. After each Round it calls done.
-func Run(
-	ctx context.Context, l Ledger, h Host, every time.Duration, get func(context.Context) (api.HostCapacity, error), done func(*Round),
-) {
-	for {
-		var r Round
-		c, err := get(ctx)
-		if err == nil {
-			var plan Plan
-			plan, r.Writes, err = Publish(ctx, l, h, &c)
-			r.Unclaimed = plan.Unclaimed
+// Daemon is the host's daemon; client.Client is one.
+type Daemon interface {
+	Capacity(ctx context.Context) (api.HostCapacity, error)
+	SetClaims(ctx context.Context, claims []api.HostClaim) (api.Result, error)
+}
+
+// Once publishes what the daemon offers, and tells it what place has claimed at the host. Unless the ledger was read, the daemon is not
+// told anything, and keeps what it was told before.
+func Once(ctx context.Context, l Ledger, h Host, d Daemon) (r Round) {
+	c, err := d.Capacity(ctx)
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	plan, writes, err := Publish(ctx, l, h, &c)
+	r.Unclaimed, r.Writes, r.Err = plan.Unclaimed, writes, err
+	if err == nil && (len(plan.Placed) > 0 || len(c.Claims) > 0) {
+		if _, err := d.SetClaims(ctx, plan.Placed); err != nil {
+			r.Untold = fmt.Errorf("the daemon is not told what is claimed here: %w", err)
 		}
+	}
+	return r
+}
+
+// Run publishes every so often until ctx ends. After each Round it calls done.
+func Run(ctx context.Context, l Ledger, h Host, every time.Duration, d Daemon, done func(*Round)) {
+	for {
+		r := Once(ctx, l, h, d)
 		if ctx.Err() != nil {
 			return
 		}
-		r.Err = err
 		done(&r)
 		if sleep.For(ctx, every) != nil {
 			return
@@ -54,8 +70,10 @@ func (l *Log) Add(r *Round) {
 	for i := range r.Unclaimed {
 		lines = append(lines, r.Unclaimed[i].String())
 	}
-	if r.Err != nil {
-		lines = append(lines, r.Err.Error())
+	for _, err := range []error{r.Err, r.Untold} {
+		if err != nil {
+			lines = append(lines, err.Error())
+		}
 	}
 	now := map[string]bool{}
 	for _, line := range lines {
