@@ -119,7 +119,7 @@ func (q *preparing) one(ctx context.Context, d *libvirt.Definition) (api.Prepare
 	out.Digest = hex.EncodeToString(sum[:16])
 	public, err := edit(d.Public)
 	if err == nil {
-		out.Diff, err = prepare.Diff(d.Name, d.Public, public.XML)
+		out.Diff = prepare.Diff(d.Name, d.Public, public.XML)
 	}
 	if err != nil || q.DryRun {
 		return out, err

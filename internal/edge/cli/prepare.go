@@ -26,6 +26,7 @@ type preparing struct {
 	off      *offline
 	request  api.Prepare // for each VM
 	all, yes bool
+	stream   bool // --filter
 }
 
 func (a *app) prepareCommand() *cobra.Command {
@@ -43,7 +44,11 @@ start, not at a reboot inside the guest. sluice doctor says what is still missin
 The additions are recorded in the domain's metadata, and --undo removes exactly these.
 VMs that cannot be prepared are refused, with the remedy: machines without PCI Express,
 transient domains, domains whose definition contains another VF, and those with several
-NICs that could have a VF, unless --nic names one.`,
+NICs that could have a VF, unless --nic names one.
+
+With --filter it reads a domain's XML and prints it prepared, or with --undo as it was
+before, for programs that start VMs. It needs neither daemon nor libvirt. Whatever goes
+wrong, the XML comes out as it was, and the reason goes to stderr.`,
 		Example: "sluice prepare web-1\nsluice prepare db-1 --nic br-data --yes\nsluice prepare --all --dry-run\nsluice prepare web-1 --undo",
 	}
 	p := &preparing{app: a, o: outputFlag(c), off: offlineFlags(c)}
@@ -55,6 +60,7 @@ NICs that could have a VF, unless --nic names one.`,
 	flags.BoolVar(&p.request.Agent, "agent", false, "also add a channel for qemu-guest-agent; only for guests that run it, "+
 		"since a VM whose agent does not answer gets no VF")
 	flags.BoolVar(&p.request.Undo, "undo", false, "remove what was added")
+	flags.BoolVar(&p.stream, "filter", false, "prepare the domain XML on stdin and print it; no VM is named")
 	flags.BoolVar(&p.request.DryRun, "dry-run", false, "show the changes without making them")
 	flags.BoolVarP(&p.yes, "yes", "y", false, "do not ask for confirmation")
 	c.ValidArgsFunction = func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -62,6 +68,8 @@ NICs that could have a VF, unless --nic names one.`,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
+		case p.stream:
+			return p.filter(args)
 		case p.all == (len(args) > 0):
 			return usage(c, errors.New("prepare needs the names or UUIDs of VMs, or --all"))
 		case p.request.Undo && (len(p.request.NICs) > 0 || p.request.Agent):

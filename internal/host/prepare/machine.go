@@ -2,6 +2,7 @@ package prepare
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/beevik/etree"
 
@@ -21,11 +22,18 @@ const agentName = "org.qemu.guest_agent.0"
 
 // machine rejects machines on which QEMU cannot plug a VF as half of a pair.
 func (e *editor) machine() error {
-	if e.Express() || e.o.Bond {
+	if e.express() || e.o.Bond {
 		return nil
 	}
 	return refuse("use a VM of machine q35 (or virt): virt-install --machine q35; or a bond in the guest, with failover: bond in sluice.yaml",
 		"its machine %q has no PCI Express, without which QEMU pairs no VF with a virtio NIC", e.Machine())
+}
+
+// express reports whether the machine has PCI Express, also if libvirt has not added its controllers yet.
+func (e *editor) express() bool {
+	m := e.Machine()
+	return e.Express() || e.o.Unplaced && e.Bridges()[0] == nil &&
+		(m == "q35" || strings.HasPrefix(m, "pc-q35-") || m == "virt" || strings.HasPrefix(m, "virt-"))
 }
 
 // acpi adds the ACPI that guests of PCs need to notice a hot-plug. Other architectures need firmware for it that the domain may not have.
@@ -62,7 +70,7 @@ func (e *editor) agent() error {
 		}
 	}
 	own := ""
-	if !e.HasSerial() && e.Express() {
+	if !e.HasSerial() && e.express() {
 		bus, err := e.port(serialPort)
 		if err != nil {
 			return err
@@ -85,10 +93,10 @@ func (e *editor) agent() error {
 
 // ports adds root ports until each NIC has a free one for its VF.
 func (e *editor) ports(nics []*nic) error {
-	if !e.Express() {
+	if !e.express() {
 		return nil // its only bus has slots
 	}
-	for range len(nics) - e.freePorts() {
+	for range len(nics) + e.unplaced() - e.freePorts() {
 		alias := e.freeAlias(portPrefix)
 		bus, err := e.port(alias)
 		if err != nil {
@@ -98,6 +106,48 @@ func (e *editor) ports(nics []*nic) error {
 		e.changed("a free PCIe root port for a VF, bus %d", bus)
 	}
 	return nil
+}
+
+// implicit is how many devices libvirt may add by itself: USB, virtio-serial, memory balloon.
+const implicit = 3
+
+// unplaced counts, generously, the devices that libvirt has yet to put on ports: it would use the free ones for them. Without any, libvirt
+// has completed the XML.
+func (e *editor) unplaced() (n int) {
+	if !e.o.Unplaced {
+		return 0
+	}
+	for _, dev := range e.Devices.ChildElements() {
+		kind := dev.SelectAttrValue("type", "")
+		switch dev.Tag {
+		case "disk":
+			if domxml.ChildAttr(dev, "target", "bus") != "virtio" {
+				continue
+			}
+		case "controller":
+			if kind == "pci" {
+				continue
+			}
+		case "hostdev":
+			if kind != "pci" {
+				continue
+			}
+		case "input":
+			if dev.SelectAttrValue("bus", "") != "virtio" {
+				continue
+			}
+		case "interface", "filesystem", "video", "sound", "watchdog", "memballoon", "rng", "shmem", "vsock", "crypto":
+		default:
+			continue
+		}
+		if dev.SelectElement("address") == nil {
+			n++
+		}
+	}
+	if n > 0 {
+		n += implicit
+	}
+	return n
 }
 
 // freePorts counts the ports with nothing behind them.
@@ -114,6 +164,7 @@ func (e *editor) freePorts() (n int) {
 
 // port adds a root port and returns its bus.
 func (e *editor) port(alias string) (bus int, err error) {
+	bus = 1 // 0 is the root's, also if libvirt has yet to add it
 	for i := range e.Bridges() {
 		bus = max(bus, i+1)
 	}

@@ -21,6 +21,7 @@ type Options struct {
 	Networks map[string]bool             // switches that Sluice's PFs lead to; empty: any
 	Connect  []model.TapConnection       // how a tap is connected to these switches
 	Switches map[string]string           // switches of libvirt's networks, by network name
+	Unplaced bool                        // libvirt has not completed the XML yet: controllers and addresses may be missing
 	IsVF     func(model.PCIAddress) bool // nil: no PCI device is known to be a VF
 }
 
@@ -43,9 +44,10 @@ func refuse(remedy, format string, args ...any) error {
 // editor changes one domain.
 type editor struct {
 	*domxml.Domain
-	o      Options
-	record *record
-	out    Result
+	o        Options
+	original *domxml.Original
+	record   *record
+	out      Result
 }
 
 func edit(doc string, o Options) (*editor, error) {
@@ -54,8 +56,12 @@ func edit(doc string, o Options) (*editor, error) {
 		return nil, err
 	}
 	d.Doc.WriteSettings.AttrSingleQuote = true // as libvirt does
+	original, err := d.Original(doc)
+	if err != nil {
+		return nil, err
+	}
 	r, err := readRecord(d)
-	return &editor{Domain: d, o: o, record: r, out: Result{XML: doc}}, err
+	return &editor{Domain: d, o: o, original: original, record: r, out: Result{XML: doc}}, err
 }
 
 func (e *editor) changed(format string, args ...any) {
@@ -66,13 +72,13 @@ func (e *editor) note(format string, args ...any) {
 	e.out.Notes = append(e.out.Notes, fmt.Sprintf(format, args...))
 }
 
-// result returns the outcome, with the XML serialized again if it was changed.
+// result returns the outcome. What was not changed keeps its bytes.
 func (e *editor) result() (Result, error) {
 	if len(e.out.Changes) == 0 {
 		return e.out, nil
 	}
 	var err error
-	e.out.XML, err = e.String()
+	e.out.XML, err = e.original.Splice(e.Domain)
 	return e.out, err
 }
 
@@ -111,17 +117,9 @@ func Prepare(doc string, o Options) (Result, error) {
 }
 
 // Diff returns a unified diff between two versions of a domain's XML, "" if they are equal.
-func Diff(name, before, after string) (string, error) {
-	d, err := domxml.Parse(before)
-	if err != nil {
-		return "", err
-	}
-	d.Doc.WriteSettings.AttrSingleQuote = true // libvirt's different quoting in metadata is not a change
-	if before, err = d.String(); err != nil {
-		return "", err
-	}
+func Diff(name, before, after string) string {
 	if before == after {
-		return "", nil
+		return ""
 	}
-	return string(diff.Diff(name, []byte(before), name+" (prepared)", []byte(after))), nil
+	return string(diff.Diff(name, []byte(before), name+" (prepared)", []byte(after)))
 }

@@ -61,10 +61,7 @@ func prepared(t testing.TB, doc string, o Options) Result {
 func TestPrepare(t *testing.T) {
 	doc := strings.Replace(domain(card(0, "virtio", "")), "\n    <acpi/>\n  ", "\n    <pae/>\n  ", 1)
 	r := prepared(t, doc, Options{Agent: true})
-	got, err := Diff("web-1", doc, r.XML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := Diff("web-1", doc, r.XML)
 	want := `diff web-1 web-1 (prepared)
 --- web-1
 +++ web-1 (prepared)

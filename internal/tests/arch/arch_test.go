@@ -25,7 +25,7 @@ var floors = map[string][]string{
 	"control":  {"base", "model", "channel"},
 	"host":     {"base", "model", "channel", "control", "/api/v1"},
 	"inside":   {"base", "channel"},
-	"edge":     {"base", "model", "channel", "config", "control", "host/migrate", "research", "/api/v1"},
+	"edge":     {"base", "model", "channel", "config", "control", "host/migrate", "host/prepare", "research", "/api/v1"},
 	"research": {"base", "model", "config", "control", "/scenarios"},
 	"daemon":   {"base", "model", "channel", "config", "control", "host", "edge", "/api/v1"},
 	"demo":     {"base", "model", "config", "control", "edge", "research", "/api/v1"},
