@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -182,26 +184,44 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 
 func get[T any](p *tab, a chromedp.Action[T]) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
-	defer cancel()
-	v, err := chromedp.Run(ctx, a)
+	v, err := try(p, a)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return v
 }
 
+func try[T any](p *tab, a chromedp.Action[T]) (T, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, a)
+}
+
 // eval returns the value of a JavaScript expression.
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
-	return get(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	return get(p, evaluate[T](expression))
+}
+
+func evaluate[T any](expression string) chromedp.Action[T] {
+	return chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise)
+}
+
+// left reports whether the browser went to another page while it evaluated an expression.
+func left(err error) bool {
+	var refused *cdproto.Error
+	return errors.As(err, &refused) && refused.Code == -32000
 }
 
 // until waits for an expression to become true.
 func (p *tab) until(expression string) {
 	p.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		if eval[bool](p, "Boolean("+expression+")") {
+		is, err := try(p, evaluate[bool]("Boolean("+expression+")"))
+		if err != nil && !left(err) {
+			p.t.Fatal(err)
+		}
+		if is {
 			return
 		}
 		if time.Now().After(end) {

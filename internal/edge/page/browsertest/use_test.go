@@ -184,6 +184,20 @@ func TestDashboard(t *testing.T) {
 	p.rows()
 }
 
+// An expression may be under way when the browser goes to another page: that is told from what is wrong with it.
+func TestLeft(t *testing.T) {
+	h := newHost(t, 10, "127.0.0.1:0")
+	p := open(t, browser(t), h.url, looks[0])
+	p.rows()
+	if _, err := try(p, evaluate[bool](`location.reload(), new Promise(() => {})`)); !left(err) {
+		t.Errorf("reloaded: %v", err)
+	}
+	p.rows()
+	if _, err := try(p, evaluate[bool](`nothing.of.that.name`)); err == nil || left(err) {
+		t.Errorf("a wrong expression: %v", err)
+	}
+}
+
 // A link with a word that is not a filter, even a property of every JavaScript object, still shows the list.
 func TestOddLink(t *testing.T) {
 	h := newHost(t, 10, "127.0.0.1:0")
