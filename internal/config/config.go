@@ -123,6 +123,7 @@ type API struct {
 	Operate string `yaml:"operate" reload:"no"`
 	Own     string `yaml:"own" reload:"no"`
 	Claims  string `yaml:"claims" reload:"no"`
+	Ports   string `yaml:"ports" reload:"no"`
 	Listen  string `yaml:"listen" reload:"no"`
 	TLSCert string `yaml:"tls_cert" reload:"no"`
 	TLSKey  string `yaml:"tls_key" reload:"no"`

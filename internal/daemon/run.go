@@ -235,9 +235,9 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	}
 	server, err := server.New(server.Options{
 		Backend: d.backend, Logger: d.log, Version: d.o.Version, Socket: socket, Group: c.API.Group, Operate: c.API.Operate, Own: c.API.Own,
-		Claims: c.API.Claims, Listen: c.API.Listen, Cert: c.API.TLSCert, Key: c.API.TLSKey, Tokens: c.API.Tokens, Hosts: c.API.Hosts,
-		Examine: d.host.examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past, WhatIf: d.whatIf,
-		Page: page.Handler(d.o.Version), Preparer: d.preparer(),
+		Claims: c.API.Claims, Ports: c.API.Ports, Listen: c.API.Listen, Cert: c.API.TLSCert, Key: c.API.TLSKey, Tokens: c.API.Tokens,
+		Hosts: c.API.Hosts, Examine: d.host.examine, Stale: staleAfter(c.Sample), Process: true, VirtualPFs: d.vpf, History: past,
+		WhatIf: d.whatIf, Page: page.Handler(d.o.Version), Preparer: d.preparer(),
 		Incoming: func(ctx context.Context, vm model.Subject, nics []model.NIC) ([]model.VFStep, error) {
 			return d.incoming.ready(ctx, d.runner.Call, core, vm, nics)
 		},

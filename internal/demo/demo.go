@@ -86,7 +86,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 		server, err := server.New(server.Options{
 			Backend: d.back, Version: o.Version, Socket: o.Socket, Listen: o.Listen, Now: d.back.Now,
 			Examine: doctor.Examine, VirtualPFs: host.virtual, Preparer: &preparer{world, d.calls.Do, map[model.VMID]lacks{}}, History: past,
-			WhatIf: whatIf, Page: page.Handler(o.Version), Claims: strconv.Itoa(os.Getuid()),
+			WhatIf: whatIf, Page: page.Handler(o.Version), Claims: strconv.Itoa(os.Getuid()), Ports: strconv.Itoa(os.Getuid()),
 		})
 		if err != nil {
 			return err

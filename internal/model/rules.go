@@ -21,6 +21,8 @@ type Rules struct {
 	Worth       Worth  `json:"worth,omitzero"`           // how much a packet counts when VFs are shared out
 	// Claims are one source of SLAs, sorted by Claim.Compare, each once.
 	Claims []Claim `json:"claims,omitempty"`
+	// Ports are another, sorted by Port.Compare, each tap once.
+	Ports []Port `json:"ports,omitempty"`
 }
 
 // Class holds what the VMs of a class get unless one of their rules says otherwise.

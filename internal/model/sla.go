@@ -14,8 +14,8 @@ type SLA struct {
 	Class     string  `json:"class,omitempty"`
 	Priority  int     `json:"priority,omitempty"`       // of its class: if more is guaranteed than there is, higher ones are kept first
 	ClassMin  uint64  `json:"class_min_bits,omitempty"` // bits/s that dbavm leaves to each NIC of its class; 0: nothing
-	// Source is where it was set, for display: "sluice.yaml:12:5", "metadata", "claim", "sluice sla set by alice"; several are
-	// separated by "; ".
+	// Source is where it was set, for display: "sluice.yaml:12:5", "metadata", "Neutron port ID", "claim", "sluice sla set by alice";
+	// several are separated by "; ".
 	Source string `json:"source,omitempty"`
 }
 
@@ -41,7 +41,7 @@ type NICSLA struct {
 }
 
 // SLA returns what a NIC of a VM is guaranteed and allowed. For each field the most specific source counts: a run-time request,
-// the domain's metadata, the first rule that matches, a claim, the class. Source names all that set something.
+// the domain's metadata, the NIC's port in Neutron, the first rule that matches, a claim, the class. Source names all that set something.
 func (r *Rules) SLA(vm *VM, nic *NIC) SLA {
 	var out SLA
 	take := func(byHand bool) {
@@ -57,6 +57,8 @@ func (r *Rules) SLA(vm *VM, nic *NIC) SLA {
 			out.fill(&vm.SLAs[i].SLA)
 		}
 	}
+	port := r.portSLA(vm, nic)
+	out.fill(&port)
 	take(false)
 	if c := r.claim(vm, nic); c != nil {
 		s := c.SLA()

@@ -43,10 +43,11 @@ type Admission struct {
 }
 
 // AskedOf lists what the NICs of a Snapshot ask for, in its order; those of a VM's virtual PFs follow the VM's NICs. All VMs
-// count that are not stopped: a paused or migrating VM may continue at any moment. Of claims those count that FitClaims keeps; those
-// whose VMs are not here ask last.
+// count that are not stopped: a paused or migrating VM may continue at any moment. Of ports and claims
+// those count that FitPorts and FitClaims keep; claims whose VMs are not here ask last.
 func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
-	return FitClaims(snap, rules).asked(snap, rules)
+	kept := FitPorts(snap, rules).Rules(rules)
+	return FitClaims(snap, &kept).asked(snap, &kept)
 }
 
 // askedBy lists what the NICs that are here ask for.
@@ -268,6 +269,9 @@ func (s *supply) howTo(list []claim) string {
 	}
 	if from("sluice sla set") {
 		ways = append(ways, "set at run time: `sluice sla set VM` or `sluice sla clear VM`")
+	}
+	if from("Neutron") {
+		ways = append(ways, "a port of Neutron: change its QoS policy, or above it `sluice sla set VM`")
 	}
 	if from("metadata") {
 		ways = append(ways, "metadata: `virsh edit VM`, or above it `sluice sla set VM`")

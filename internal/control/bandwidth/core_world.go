@@ -150,6 +150,8 @@ func (c *Core) Follow(now time.Time, w World) {
 	if c.opts.Off {
 		w.Rules = model.Rules{}
 	}
+	ports := FitPorts(w.Snapshot, &w.Rules)
+	w.Rules = ports.Rules(&w.Rules)
 	claims := FitClaims(w.Snapshot, &w.Rules)
 	asked := claims.asked(w.Snapshot, &w.Rules)
 	if c.opts.Off { // metadata contains SLAs too
@@ -158,7 +160,7 @@ func (c *Core) Follow(now time.Time, w World) {
 		}
 	}
 	admitted := Admit(asked, c.opts.Packets)
-	c.problems = slices.Concat(admitted.Problems, claims.problems())
+	c.problems = slices.Concat(admitted.Problems, ports.problems(), claims.problems())
 	for i, next := 0, 0; i < len(w.Snapshot.VMs); i++ {
 		if vm := &w.Snapshot.VMs[i]; vm.State != model.VMStopped {
 			end := next + len(vm.NICs)

@@ -153,22 +153,28 @@ func (f *fitting) fitHere(c *Fitted, n *nicHere) {
 	c.NIC = n.nic.Alias
 	with := f.local
 	with.Claims = []model.Claim{c.Claim}
-	before, next := n.asked, n.asked
-	next.SLA = with.SLA(n.vm, n.nic)
-	g := next.SLA.Guarantee
+	c.Why, c.Remedy = f.give(n, with.SLA(n.vm, n.nic), moveAway)
+}
+
+// give counts what an SLA guarantees to a NIC that is here, or says why not, and what helps: away, if others have the room.
+func (f *fitting) give(n *nicHere, sla model.SLA, away string) (why, remedy string) {
+	before, g := n.asked, sla.Guarantee
 	switch {
 	case n.nic.VirtualPF != "":
-		c.Why, c.Remedy = "the NIC belongs to a virtual PF", "set the SLA of the virtual PF: `sluice sla set`"
+		return "the NIC belongs to a virtual PF", "set the SLA of the virtual PF: `sluice sla set`"
 	case g == before.SLA.Guarantee:
-	case g.Exceeds(next.SLA.Limit):
-		c.Why, c.Remedy = fmt.Sprintf("the NIC's limit is %s", next.SLA.Limit), "raise the limit where it comes from: "+
-			cmp.Or(next.SLA.Source, "not known")
-	case g.Bits > 0 && next.PF == "":
-		c.Why, c.Remedy = "no PF connects the NIC's network", "put a PF, or the bond of one, into its bridge"
-	default:
-		old := before.most().Capped(model.Rate{Bits: before.Speed}).Bits
-		f.take(c, next.PF, next.Speed, old, g)
+		return "", ""
+	case g.Exceeds(sla.Limit):
+		return fmt.Sprintf("the NIC's limit is %s", sla.Limit), "raise the limit where it comes from: " + cmp.Or(sla.Source, "not known")
+	case g.Bits > 0 && before.PF == "":
+		return "no PF connects the NIC's network",
+			"put a PF, or the bond of one, into its bridge, or name the bridge as pfs[].network in sluice.yaml"
 	}
+	old := before.most().Capped(model.Rate{Bits: before.Speed}).Bits
+	if why := f.take(n.vm.ID, before.PF, before.Speed, old, g); why != "" {
+		return why, away
+	}
+	return "", ""
 }
 
 // fitAbsent decides about the claim of a VM that is not here, or does not run.
@@ -179,25 +185,24 @@ func (f *fitting) fitAbsent(c *Fitted) {
 		return
 	}
 	c.pf = &f.snap.PFs[at]
-	f.take(c, c.pf.Name, c.pf.Shared(), 0, c.Guarantee)
+	if c.Why = f.take(c.VM, c.pf.Name, c.pf.Shared(), 0, c.Guarantee); c.Why != "" {
+		c.Remedy = moveAway
+	}
 }
 
-// take counts a guarantee that replaces one of old bits/s, if there is room for it.
-func (f *fitting) take(c *Fitted, pf string, speed, old uint64, g model.Rate) {
+// take counts a guarantee of a VM that replaces one of old bits/s, or says why there is no room for it.
+func (f *fitting) take(vm model.VMID, pf string, speed, old uint64, g model.Rate) (why string) {
 	bits := f.links[pf] - min(old, f.links[pf]) + g.Bits
 	packets := f.packets
-	most := max(f.vms[c.VM], g.Packets)
-	packets += most - f.vms[c.VM]
+	most := max(f.vms[vm], g.Packets)
+	packets += most - f.vms[vm]
 	switch {
 	case g.Bits > 0 && speed > 0 && bits > speed:
-		c.Why = fmt.Sprintf("%s carries %s, of which others are guaranteed %s", pf, model.Rate{Bits: speed},
-			model.Rate{Bits: bits - g.Bits})
+		return fmt.Sprintf("%s carries %s, of which others are guaranteed %s", pf, model.Rate{Bits: speed}, model.Rate{Bits: bits - g.Bits})
 	case g.Packets > 0 && f.local.HostPackets > 0 && packets > f.local.HostPackets:
-		c.Why = fmt.Sprintf("the host carries %s on virtio, of which others are guaranteed %s",
-			model.Rate{Packets: f.local.HostPackets}, model.Rate{Packets: f.packets - f.vms[c.VM]})
-	default:
-		f.links[pf], f.packets, f.vms[c.VM] = bits, packets, most
-		return
+		return fmt.Sprintf("the host carries %s on virtio, of which others are guaranteed %s",
+			model.Rate{Packets: f.local.HostPackets}, model.Rate{Packets: f.packets - f.vms[vm]})
 	}
-	c.Remedy = moveAway
+	f.links[pf], f.packets, f.vms[vm] = bits, packets, most
+	return ""
 }

@@ -67,7 +67,7 @@ func (c *Core) tellCauses(now time.Time, moves, waited []model.Move) {
 // sameConfig reports whether two Rules come from the same config, whatever people have asked for at run time.
 func sameConfig(a, b model.Rules) bool {
 	configured := func(r model.Rules) []byte {
-		r.Drain, r.DrainBy, r.Claims = false, "", nil
+		r.Drain, r.DrainBy, r.Claims, r.Ports = false, "", nil, nil
 		r.VMs = slices.DeleteFunc(slices.Clone(r.VMs), func(v model.VMRule) bool { return v.ByHand })
 		text, _ := json.Marshal(r) //nolint:errchkjson // a rule that cannot be written differs from nothing
 		return text

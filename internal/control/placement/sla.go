@@ -21,9 +21,9 @@ type promises struct {
 // promisesOf resolves the SLAs of a Snapshot's VMs.
 func promisesOf(rules *model.Rules, snap *model.Snapshot) *promises {
 	p := &promises{of: map[model.NICID]model.SLA{}, needs: map[model.VMID]string{}, linked: map[string][]model.NICID{}}
-	// Claims are kept only as far as all packets together fit, so none of them is the reason for a VF.
+	// Claims, and guarantees of ports, are kept only as far as all packets together fit, so none of them is the reason for a VF.
 	unclaimed := *rules
-	unclaimed.Claims = nil
+	unclaimed.Claims, unclaimed.Ports = nil, nil
 	var packets []packetSLA
 	for i := range snap.VMs {
 		vm := &snap.VMs[i]

@@ -12,8 +12,9 @@ import (
 func SLAs(v *model.View) []api.NICSLA {
 	out := []api.NICSLA{}
 	x := NewIndex(v)
-	fitted := *x.View // a claim that is refused sets nothing
-	fitted.Rules = bandwidth.FitClaims(x.Snapshot, &x.Rules).Rules(&x.Rules)
+	fitted := *x.View // what is refused of ports and claims sets nothing
+	fitted.Rules = bandwidth.FitPorts(x.Snapshot, &x.Rules).Rules(&x.Rules)
+	fitted.Rules = bandwidth.FitClaims(x.Snapshot, &fitted.Rules).Rules(&fitted.Rules)
 	x.View = &fitted
 	promised := map[model.NICID]model.Rate{}
 	b := BandwidthOf(v)

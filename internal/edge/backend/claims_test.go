@@ -31,12 +31,12 @@ func TestClaims(t *testing.T) {
 	}
 	put(claims, true)
 	has("claimed", 3e9)
-	written, err := os.Stat(filepath.Join(filepath.Dir(path), claimsName))
+	written, err := os.Stat(filepath.Join(filepath.Dir(path), "claims.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(claims, false)
-	again, err := os.Stat(filepath.Join(filepath.Dir(path), claimsName))
+	again, err := os.Stat(filepath.Join(filepath.Dir(path), "claims.json"))
 	if err != nil || !os.SameFile(written, again) {
 		t.Errorf("the same claims are written again: %v", err)
 	}
@@ -48,7 +48,7 @@ func TestClaims(t *testing.T) {
 	has("after a restart", 3e9)
 	put(nil, true)
 	has("released", 0)
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), claimsName), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "claims.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := OpenOverrides(path); err == nil || !strings.Contains(err.Error(), "move it away") {

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Overrides are what users requested at run time, and what the fleet has claimed, stored in files. The zero value keeps
+// Overrides are what users requested at run time, and what other programs tell the daemon, stored in files. The zero value keeps
 // them in memory only.
 type Overrides struct {
 	changing sync.Mutex // serializes changes, from the file to the loop; never locked in the loop
@@ -21,7 +22,8 @@ type Overrides struct {
 	path string // "": memory only
 	now  []model.Override
 
-	claims []model.Claim // what the fleet has claimed here; in a file of its own beside path
+	claims told[model.Claim] // what the fleet has claimed here
+	ports  told[model.Port]  // what ports of Neutron ask for
 }
 
 // OpenOverrides reads the file; a missing file means that there are no overrides.
@@ -30,14 +32,15 @@ func OpenOverrides(path string) (*Overrides, error) {
 	if err != nil {
 		return nil, err
 	}
-	var claims []model.Claim
+	w := &Overrides{path: path, now: list}
+	w.claims = told[model.Claim]{what: "claims of the fleet", name: "claims", most: api.MostClaims, who: "`sluice fleet publish`"}
+	w.ports = told[model.Port]{what: "ports of Neutron", name: "ports", most: api.MostPorts, who: "Neutron's agent"}
 	if path != "" {
-		claims, err = readClaims(filepath.Join(filepath.Dir(path), claimsName))
+		dir := filepath.Dir(path)
+		if err := errors.Join(w.claims.read(dir, model.Claim.Compare), w.ports.read(dir, model.Port.Compare)); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	w := &Overrides{path: path, now: list, claims: claims}
 	w.Expire(time.Now())
 	return w, nil
 }
@@ -62,9 +65,9 @@ func (w *Overrides) Expire(now time.Time) bool {
 	return true
 }
 
-// Over prepends the overrides to the configuration's rules, so that they take precedence, and adds the claims.
+// Over prepends the overrides to the configuration's rules, so that they take precedence, and adds claims and ports.
 func (w *Overrides) Over(r model.Rules) model.Rules {
-	r.Claims = w.Claims()
+	r.Claims, r.Ports = w.Claims(), w.Ports()
 	return over(w.List(), r)
 }
 

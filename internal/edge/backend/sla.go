@@ -40,7 +40,7 @@ func (b *Backend) clearSLA(ctx context.Context, c server.Command) (api.Result, e
 func (b *Backend) admit(o *model.Override, before, after []model.Override) (notes []string, err error) {
 	v, _ := b.View()
 	rules := b.rules()
-	rules.Claims = b.overrides.Claims()
+	rules.Claims, rules.Ports = b.overrides.Claims(), b.overrides.Ports()
 	vm := v.Snapshot.FindVM(o.VM)
 	if vm == nil {
 		return nil, &api.Error{Text: o.VMName + " is no longer on this host", Remedy: "`sluice vms` lists the VMs"}
@@ -70,7 +70,7 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 	}
 	if why := displaced(v.Snapshot, rules, before, after); why != "" {
 		if !rules.Overcommit {
-			return nil, &api.Error{Text: why, Remedy: "ask for less, end the claim with `sluice fleet release`, or " +
+			return nil, &api.Error{Text: why, Remedy: "ask for less, end the claim with `sluice fleet release`, change the port's QoS policy, or " +
 				"set bandwidth.overcommit: allow in sluice.yaml"}
 		}
 		notes = append(notes, why)
@@ -98,13 +98,22 @@ func admission(snap *model.Snapshot, rules model.Rules, list []model.Override) b
 	return bandwidth.Admit(bandwidth.AskedOf(snap, &rules), rules.HostPackets)
 }
 
-// displaced says which claim of the fleet has no room any more; "" if none.
+// displaced says which claim of the fleet or port of Neutron has no room any more; "" if none.
 func displaced(snap *model.Snapshot, rules model.Rules, before, after []model.Override) string {
-	with := func(list []model.Override) bandwidth.FittedClaims {
+	with := func(list []model.Override) (bandwidth.FittedPorts, bandwidth.FittedClaims) {
 		r := over(list, rules)
-		return bandwidth.FitClaims(snap, &r)
+		ports := bandwidth.FitPorts(snap, &r)
+		r = ports.Rules(&r)
+		return ports, bandwidth.FitClaims(snap, &r)
 	}
-	was, is := with(before), with(after)
+	had, was := with(before)
+	have, is := with(after)
+	for i := range have {
+		if have[i].Why != "" && had[i].Why == "" {
+			return fmt.Sprintf("that would leave no room for the %s of Neutron's port %s (%s): %s", have[i].SLA.Guarantee, have[i].ID,
+				have[i].VM.Name, have[i].Why)
+		}
+	}
 	for i := range is {
 		if is[i].Why != "" && was[i].Why == "" {
 			return fmt.Sprintf("that would leave no room for the claim of %s for %s: %s", is[i].Guarantee, is[i].VMName, is[i].Why)

@@ -219,7 +219,7 @@ func (d *dump) people(c *config.Config) map[string]string {
 		names[host], names[short] = "host", "host"
 	}
 	if c != nil {
-		for _, group := range []string{c.API.Group, c.API.Operate, c.API.Own, c.API.Claims} {
+		for _, group := range []string{c.API.Group, c.API.Operate, c.API.Own, c.API.Claims, c.API.Ports} {
 			names[group] = "group"
 		}
 		for _, host := range strings.FieldsFunc(c.API.Hosts, func(r rune) bool { return r == ',' || r == ' ' }) {

@@ -21,6 +21,7 @@ type Backend struct {
 	asked int // number of Memory calls
 
 	claims []model.Claim
+	ports  []model.Port
 
 	// After returns the View that follows a command; nil: the View stays the same.
 	After func(c server.Command, v *model.View) *model.View
@@ -76,6 +77,23 @@ func (b *Backend) Claims() []model.Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.claims
+}
+
+// SetPorts implements server.Backend.
+func (b *Backend) SetPorts(_ context.Context, ports []model.Port) (api.HostPorts, bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ports = ports
+	rules := b.view.Rules
+	rules.Ports = ports
+	return answer.Ports(b.view.Snapshot, &rules), true, b.fail
+}
+
+// Ports returns the ports that were set last.
+func (b *Backend) Ports() []model.Port {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ports
 }
 
 // Memories returns the number of calls of Memory.

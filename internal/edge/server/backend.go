@@ -19,6 +19,8 @@ type Backend interface {
 	Do(ctx context.Context, c Command) (api.Result, error)
 	// SetClaims replaces the claims of the fleet, which are sorted, and reports whether they differ from those before.
 	SetClaims(ctx context.Context, claims []model.Claim) (res api.Result, changed bool, err error)
+	// SetPorts replaces the ports of Neutron, which are sorted, says what the host makes of them, and whether they differ from those before.
+	SetPorts(ctx context.Context, ports []model.Port) (res api.HostPorts, changed bool, err error)
 	// Memory returns the state of the loop between two ticks.
 	Memory(ctx context.Context) (answer.Memory, error)
 }

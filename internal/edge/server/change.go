@@ -49,7 +49,7 @@ func (h *handler) authorize(w http.ResponseWriter, who peer, request, phrase str
 	h.logRefusal(request, who)
 	refusal := &api.Error{Text: "nobody may " + phrase + " over TCP", Remedy: "use the unix socket on the host itself"}
 	if who.local {
-		list := map[Role]string{RoleOperate: "api.operate", RoleOwn: "api.own", RoleClaims: "api.claims"}[needed]
+		list := map[Role]string{RoleOperate: "api.operate", RoleOwn: "api.own", RoleClaims: "api.claims", RolePorts: "api.ports"}[needed]
 		refusal = &api.Error{
 			Text:   who.name() + " may not " + phrase,
 			Remedy: "run the command as root, or list the user in " + list + " of sluice.yaml",

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/model"
 )
 
-// maxClaimsBody bounds the body of PUT /v1/claims: each claim takes about 200 bytes.
-const maxClaimsBody = 1 << 20
+// maxListBody bounds the body of a PUT: each claim takes about 200 bytes, a port 300.
+const maxListBody = 1 << 20
 
 // putClaims replaces the claims that the host keeps room for.
 func (h *handler) putClaims(w http.ResponseWriter, r *http.Request) {
@@ -80,14 +80,20 @@ func readClaim(c *api.HostClaim) (out model.Claim, err error) {
 	if out.PF = model.PCIAddress(strings.ToLower(c.PF)); len(c.PF) > 32 || model.Shorten(c.PF) != c.PF || c.PF == "" {
 		return out, fmt.Errorf("the PF's PCI address %q is none", model.Shorten(c.PF))
 	}
-	for _, x := range []float64{c.Rate.Bits, c.Rate.Packets} {
-		if !(x >= 0 && x <= mostRate) {
-			return out, fmt.Errorf("the guarantee of %g is none", x)
-		}
+	if out.Guarantee, err = readRate(c.Rate); err != nil {
+		return out, err
 	}
-	out.Guarantee = model.Rate{Bits: uint64(math.Ceil(c.Rate.Bits)), Packets: uint64(math.Ceil(c.Rate.Packets))}
 	if out.Guarantee.IsZero() || out.MAC.IsZero() {
 		return out, fmt.Errorf("it guarantees nothing, or to no NIC")
 	}
 	return out, nil
+}
+
+func readRate(r api.Rate) (model.Rate, error) {
+	for _, x := range []float64{r.Bits, r.Packets} {
+		if !(x >= 0 && x <= mostRate) {
+			return model.Rate{}, fmt.Errorf("the rate of %g is none", x)
+		}
+	}
+	return model.Rate{Bits: uint64(math.Ceil(r.Bits)), Packets: uint64(math.Ceil(r.Packets))}, nil
 }

@@ -67,6 +67,8 @@ func (h *handler) routes() http.Handler {
 		mux.HandleFunc("POST /v1/"+verb.Path(), h.change(verb))
 	}
 	mux.HandleFunc("PUT /v1/claims", h.putClaims)
+	mux.HandleFunc("GET /v1/ports", observed(h, h.ports))
+	mux.HandleFunc("PUT /v1/ports", h.putPorts)
 	h.taskRoutes(mux)
 	if o.Page != nil {
 		for _, path := range []string{"/{$}", "/vm/{vm}", "/assets/"} {
@@ -103,8 +105,8 @@ const maxBody = 4 << 10
 func (h *handler) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxBody)
-		if r.Method == http.MethodPut && r.URL.Path == "/v1/claims" {
-			most = maxClaimsBody
+		if r.Method == http.MethodPut {
+			most = maxListBody
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, most)
 		w.Header().Set("Cache-Control", "no-store")

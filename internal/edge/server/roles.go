@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Role is what a caller may do. Each role includes the previous ones, but RoleClaims.
+// Role is what a caller may do. Each role includes the previous ones, but RoleClaims and RolePorts.
 type Role int
 
 // The roles.
@@ -17,11 +17,13 @@ const (
 	RoleOperate             // pin, release, drain, repair
 	RoleOwn                 // everything, including reload
 
-	RoleClaims // say what the fleet has claimed: RoleOwn, and those that have read and this
+	// Those that have read and one of these, and RoleOwn.
+	RoleClaims // say what the fleet has claimed
+	RolePorts  // say what ports of Neutron ask for
 )
 
 // roles maps callers to roles. Root has RoleOwn; everybody who can connect may read.
-type roles struct{ operate, own, claims people }
+type roles struct{ operate, own, claims, ports people }
 
 // people is a set of users and groups.
 type people struct{ uids, gids []uint32 }
@@ -30,16 +32,22 @@ func newRoles(o Options) roles {
 	warn := func(text string) { o.Logger.Warn(text) }
 	return roles{
 		operate: findPeople("api.operate", o.Operate, warn), own: findPeople("api.own", o.Own, warn),
-		claims: findPeople("api.claims", o.Claims, warn),
+		claims: findPeople("api.claims", o.Claims, warn), ports: findPeople("api.ports", o.Ports, warn),
 	}
 }
 
 // allow reports whether a caller has a role.
 func (r roles) allow(p peer, needed Role) bool {
-	if needed == RoleClaims {
-		return p.local && (r.of(p) == RoleOwn || r.claims.have(p))
+	switch {
+	case needed < RoleClaims:
+		return r.of(p) >= needed
+	case r.of(p) == RoleOwn:
+		return true
+	case needed == RoleClaims:
+		return p.local && r.claims.have(p)
+	default:
+		return p.local && r.ports.have(p)
 	}
-	return r.of(p) >= needed
 }
 
 func (r roles) of(p peer) Role {

@@ -24,6 +24,7 @@ type Options struct {
 	Operate    string           // comma-separated users and @groups with that role
 	Own        string           // likewise; root always has it
 	Claims     string           // likewise, those that may say what the fleet has claimed
+	Ports      string           // likewise, those that may say what ports of Neutron ask for
 	Listen     string           // TCP address for read-only use; "": none
 	Cert, Key  string           // files of the certificate with which Listen uses TLS; "": it does not
 	Tokens     string           // file of the tokens that clients of Listen must show; "": they need none
