@@ -21,7 +21,7 @@ type Snapshot struct {
 	// Ports are taps that are ports of the embedded switch but belong to no virtual PF, and leftover ports of taps that are gone.
 	Ports     []TapLimit `json:"ports,omitempty"`
 	DualPaths []DualPath `json:"dual_paths,omitempty"` // those that belong to no NIC of any VM; the others show as NIC.DualPath
-	// Routes are those to VFs of managed PFs, for MACs that no NIC of any VM has; the others show as NIC.Route.
+	// Routes are those to VFs of managed PFs, and others with a Kind, for MACs that no NIC of any VM has; the others show as NIC.Route.
 	Routes   []Route   `json:"routes,omitempty"`
 	Problems []Problem `json:"problems,omitempty"` // what could not be read, and its consequences
 }
@@ -57,6 +57,7 @@ type Route struct {
 	MAC     MAC    `json:"mac"`
 	Port    string `json:"port"`
 	VLAN    int    `json:"vlan,omitempty"`
+	Kind    string `json:"kind,omitempty"` // Uplink.Kind of the switch, if only Sluice makes such routes there; "": others may, too
 }
 
 // DualPath means that both paths to a guest receive the frames that the switch has for it: its tap and the VFs of a PF.
@@ -167,6 +168,8 @@ type VF struct {
 	Address    PCIAddress `json:"pci_address"`
 	Port       string     `json:"port,omitempty"`         // its own port of the PF's switch, if it has one: its representor
 	PortIndex  int        `json:"port_ifindex,omitempty"` // of Port if that is an interface of the host
+	PortDown   bool       `json:"port_down,omitempty"`    // Port is set down, and so the VF has no carrier
+	NoPort     string     `json:"no_port,omitempty"`      // why the VF has no Port though its switch has one for each VF, and the remedy
 	Driver     string     `json:"driver"`                 // driver bound on the host: "vfio-pci", "igbvf", "" for none
 	MAC        MAC        `json:"mac"`                    // the administrative MAC, zero if none is set
 	VLAN       int        `json:"vlan"`
@@ -234,6 +237,7 @@ type NIC struct {
 	VFAlias  string   `json:"vf_alias,omitempty"`
 	VFOwner  Owner    `json:"vf_owner,omitempty"`
 	Route    string   `json:"route,omitempty"`     // the port that its switch is configured to send its frames to; "" if not configured
+	RouteBy  string   `json:"route_by,omitempty"`  // as Route.Kind
 	DualPath bool     `json:"dual_path,omitempty"` // both paths receive its frames: a move is under way, or ended badly
 	// A function of a virtual PF is not a pair: it never has a VF behind it.
 	VirtualPF string  `json:"virtual_pf,omitempty"` // the virtual PF of which it is a function

@@ -101,7 +101,7 @@ func (d *Decider) gatherVFs(now time.Time, snap *model.Snapshot, hints *Hints) {
 		}
 		for j := range pf.VFs {
 			vf := &pf.VFs[j]
-			if vf.Owner == model.OwnerForeign || now.Before(hints.BadVFs[vf.ID]) {
+			if vf.Owner == model.OwnerForeign || vf.NoPort != "" || now.Before(hints.BadVFs[vf.ID]) {
 				continue
 			}
 			p.vfs = append(p.vfs, slot{vf: vf.ID, numa: pf.NUMANode})

@@ -50,6 +50,9 @@ func own(snap *model.Snapshot, vm model.VMID, alias string, why *model.Reason) (
 		if c, broken := brokenPF(snap, vf.PF); broken {
 			return c, true
 		}
+		if has := snap.FindVF(vf); has != nil && has.NoPort != "" {
+			return model.Cause{Kind: model.CauseSwitch, PF: vf.PF, Detail: "VF " + vf.String() + " cannot be used: " + has.NoPort}, true
+		}
 	}
 	switch why.Code {
 	case model.CodePinned:

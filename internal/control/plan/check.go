@@ -22,6 +22,8 @@ const (
 	FindRouteAtPF     = "route-at-pf"      // the switch sends a virtio VM's frames to a VF
 	FindRouteAtTap    = "route-at-tap"     // the switch sends a VF holder's frames to its inactive virtio NIC
 	FindRouteAtIdleVF = "route-at-idle-vf" // the switch sends a holder's frames to its VF, which its guest does not use
+	FindElsewhere     = "route-elsewhere"  // the switch sends a VF holder's frames to another port than its VF's
+	FindPortDown      = "port-down"        // the representor of a VF that a guest uses is set down
 	FindRouteUnset    = "route-unset"      // the switch has no entry for a VF holder: it may send its frames to its inactive virtio NIC
 	FindOpenDualPath  = "open-dual-path"   // both paths still get a VM's frames though no move is under way
 	FindStaleDualPath = "stale-dual-path"  // a dual path is still listed, but its tap is gone
@@ -39,8 +41,8 @@ const (
 // behind cuts its VM off as soon as that starts elsewhere; a filter left behind does so when the PF has no filters to spare.
 func Urgent(code string) bool {
 	switch code {
-	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindRouteUnset, FindOpenDualPath, FindStaleDualPath, FindStaleLimit,
-		FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
+	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindElsewhere, FindPortDown, FindRouteUnset, FindOpenDualPath,
+		FindStaleDualPath, FindStaleLimit, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
 		return true
 	}
 	return false
@@ -50,7 +52,7 @@ func Urgent(code string) bool {
 // listen. Other urgent findings can wait a little.
 func CutsOff(code string) bool {
 	switch code {
-	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindRouteUnset, FindWrongMAC:
+	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindElsewhere, FindPortDown, FindRouteUnset, FindWrongMAC:
 		return true
 	}
 	return false

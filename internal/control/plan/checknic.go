@@ -134,7 +134,7 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 			step(model.StepAnnounce))
 	}
 	if n.VF == model.NoVF {
-		if pf := c.snap.FindPort(n.Route); pf != nil && pf.Managed {
+		if pf := c.snap.FindPort(n.Route); n.RouteBy != "" || pf != nil && pf.Managed {
 			c.add(FindRouteAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but switch %s sends %s to %s", n.Network, n.MAC, n.Route),
 				step(model.StepRouteToTap), step(model.StepAnnounce))
 		}
@@ -148,14 +148,27 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 			step(model.StepSetMAC))
 	}
 	c.idle(vm, n, vf)
-	if n.Route == "" && vf.InGuest == model.Yes && !n.DualPath && c.snap.FindPF(n.VF.PF).Uplink.Switch == n.Network && n.Network != "" {
+	pf := c.snap.FindPF(n.VF.PF)
+	port := pf.PortOf(vf)
+	if port == "" || vf.InGuest != model.Yes || n.DualPath { // without a port, only taking the VF away helps
+		return
+	}
+	switch {
+	case n.Route == "" && pf.Uplink.Switch == n.Network && n.Network != "":
 		c.add(FindRouteUnset, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s has no entry that sends %s there; the VM may have come "+
 			"from another host", n.VF, n.Network, n.MAC),
 			step(model.StepFollowGuest), step(model.StepAnnounce))
-	}
-	if n.Route == n.Tap && n.Tap != "" && vf.InGuest == model.Yes && !n.DualPath {
+	case n.Route == port && vf.PortDown:
+		c.add(FindPortDown, "VM "+vm.Name, fmt.Sprintf("uses VF %s, whose representor %s is set down", n.VF, port), step(model.StepFollowGuest),
+			step(model.StepAnnounce))
+	case n.Route == "" || n.Route == port:
+	case n.Route == n.Tap:
 		c.add(FindRouteAtTap, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s sends %s to its virtio NIC, on which the guest does not "+
 			"listen", n.VF, n.Network, n.MAC),
+			step(model.StepFollowGuest), step(model.StepAnnounce))
+	case pf.Uplink.Switch == n.Network:
+		c.add(FindElsewhere, "VM "+vm.Name, fmt.Sprintf("uses VF %s, which is behind %s, but switch %s sends %s to %s", n.VF, port, n.Network,
+			n.MAC, n.Route),
 			step(model.StepFollowGuest), step(model.StepAnnounce))
 	}
 }
@@ -190,6 +203,7 @@ func (c *Checker) nicStep(vm *model.VM, n *model.NIC, k model.StepKind) model.St
 	p.Subject.NIC = n.Alias
 	if p.Path.PF == "" {
 		uplink(c.snap, &p.Path, c.pfOf(n), nil)
+		routedBy(&p.Path, n)
 	}
 	return step(k, &p, c.to)
 }

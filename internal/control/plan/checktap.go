@@ -75,6 +75,9 @@ func (c *Checker) strays() {
 				path.Uplink = p.Port
 			}
 		}
+		if p.Kind != "" {
+			path.Kind = p.Kind
+		}
 		c.add(code, "switch "+p.Network, fmt.Sprintf("sends %s, which no VM has, to %s", p.MAC, p.Port),
 			model.Step{Kind: model.StepCloseDualPath, Subject: model.Subject{PF: path.PF}, Path: path})
 	}

@@ -50,6 +50,8 @@ var (
 	backOutHost = backOut[slices.Index(backOut, model.StepClearVF):]
 	// A guest that keeps its VF may not use it: the loop takes VFs away from just such guests.
 	unplugUndo = backOut[slices.Index(backOut, model.StepFollowGuest):]
+	// Nothing leads to a VF without a port.
+	portlessUndo = []model.StepKind{model.StepRouteToTap, model.StepAnnounce}
 	// What remains to be done when the VM is gone.
 	cleanup = []model.StepKind{model.StepClearVF, model.StepDelSelf, model.StepCloseDualPath}
 )
@@ -86,11 +88,12 @@ func build(snap *model.Snapshot, kind model.MoveKind, vm *model.VM, nic *model.N
 // payloads returns a Step without kind that has all payloads, for step to choose from.
 func payloads(snap *model.Snapshot, vm *model.VM, nic *model.NIC, vf *model.VF) model.Step {
 	onVirtio := nic.Route
-	if snap.FindPort(onVirtio) != nil {
+	if nic.RouteBy != "" || snap.FindPort(onVirtio) != nil {
 		onVirtio = nic.Tap
 	}
 	path := model.PathStep{MAC: nic.MAC, VLAN: nic.VLAN, Tap: nic.Tap, Network: nic.Network, VirtioRoute: onVirtio}
 	uplink(snap, &path, vf.ID.PF, vf)
+	routedBy(&path, nic)
 	vlan := nic.VLAN
 	if path.Representor {
 		vlan = 0 // the representor is in it, as the tap is
@@ -118,7 +121,21 @@ func uplink(snap *model.Snapshot, path *model.PathStep, name string, vf *model.V
 		path.Uplink = port
 	}
 	path.Kind, path.Representor = pf.Uplink.Kind, pf.Uplink.Representors
+	if path.Representor && path.Network != "" && path.Network != pf.Uplink.Switch {
+		path.Uplink = "" // the tap is in another switch now
+	}
 }
+
+// routedBy makes a Step about a NIC one of the switch that sends the NIC's frames, which may no longer be the one that connects the PF, or
+// connect the VF. Then the VF has no port there.
+func routedBy(path *model.PathStep, n *model.NIC) {
+	if n.RouteBy != "" && path.Kind != n.RouteBy {
+		path.Kind, path.Representor, path.Uplink = n.RouteBy, true, ""
+	}
+}
+
+// portless reports whether the VF has lost its port of the switch, so that no dual path can lead to it.
+func portless(path *model.PathStep) bool { return path.Representor && path.Uplink == "" }
 
 // all collects the payloads of a Move's Steps in one Step.
 func all(m model.Move) model.Step {
@@ -138,10 +155,14 @@ func all(m model.Move) model.Step {
 	return p
 }
 
-// steps returns the Steps of an order. A PF whose VFs have representors needs no filters.
+// steps returns the Steps of an order. A PF whose VFs have representors needs no filters. A VF without a port reaches nobody already, so
+// that its guest's frames may as well go to the tap before the guest listens there.
 func steps(p model.Step, order []model.StepKind, to Timeouts) []model.Step {
 	out := make([]model.Step, 0, len(order))
 	for _, k := range order {
+		if k == model.StepOpenDualPath && portless(&p.Path) {
+			k = model.StepRouteToTap
+		}
 		if !p.Path.Representor || k != model.StepAddSelf && k != model.StepDelSelf {
 			out = append(out, step(k, &p, to))
 		}
@@ -190,6 +211,8 @@ func Undo(m model.Move, failed int, gone bool, to Timeouts) []model.Step {
 		return steps(base, cleanup, to)
 	case at == model.StepCheckVirtio:
 		return nil // nothing was changed
+	case m.Kind == model.MoveUnplug && portless(&base.Path) && before(m.Steps, failed, model.StepClearVF):
+		return steps(base, portlessUndo, to)
 	case m.Kind == model.MoveUnplug && before(m.Steps, failed, model.StepRouteToTap):
 		return steps(base, unplugUndo, to)
 	case m.Kind == model.MovePlug && !before(m.Steps, failed, model.StepAttach):

@@ -142,12 +142,12 @@ func (inv *inventory) openFor(addr model.PCIAddress, now time.Time) time.Duratio
 	return now.Sub(since)
 }
 
-// route returns the port to which a switch sends a MAC's frames, "" if it has no entry. Of several entries, the one of the NIC's VLAN takes
+// route returns where a switch sends a MAC's frames; Port is "" if it has no entry. Of several entries, the one of the NIC's VLAN takes
 // precedence, then the one without VLAN.
-func (inv *inventory) route(mac model.MAC, network string, vlan int) string {
+func (inv *inventory) route(mac model.MAC, network string, vlan int) model.Route {
 	routes := inv.routes[address{mac, network}]
 	if len(routes) == 0 {
-		return ""
+		return model.Route{}
 	}
 	best := routes[0]
 	for _, r := range routes[1:] {
@@ -155,5 +155,5 @@ func (inv *inventory) route(mac model.MAC, network string, vlan int) string {
 			best = r
 		}
 	}
-	return best.Port
+	return best
 }

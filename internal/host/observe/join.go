@@ -72,7 +72,7 @@ func (j *joiner) join(w world) *model.Snapshot {
 	return s
 }
 
-// strays adds the routes to VFs of managed PFs whose MAC belongs to no NIC.
+// strays adds the routes to VFs of managed PFs, and others that only Sluice makes, whose MAC belongs to no NIC.
 func (j *joiner) strays(s *model.Snapshot, inv *inventory) {
 	clear(j.nics)
 	for _, n := range s.NICs() {
@@ -83,7 +83,7 @@ func (j *joiner) strays(s *model.Snapshot, inv *inventory) {
 			continue
 		}
 		for _, r := range routes {
-			if pf := s.FindPort(r.Port); pf != nil && pf.Managed {
+			if pf := s.FindPort(r.Port); r.Kind != "" || pf != nil && pf.Managed {
 				s.Routes = append(s.Routes, r)
 			}
 		}
@@ -105,7 +105,8 @@ func (j *joiner) vm(vm *model.VM, w world) {
 			nic.Failover = fallback
 		}
 		j.tap(nic)
-		nic.Route = w.inv.route(nic.MAC, nic.Network, nic.VLAN)
+		route := w.inv.route(nic.MAC, nic.Network, nic.VLAN)
+		nic.Route, nic.RouteBy = route.Port, route.Kind
 	}
 }
 
@@ -162,8 +163,13 @@ func (j *joiner) pf(pf *model.PF, uses []vf.Use, vms []model.VM, w world) {
 func represented(pf *model.PF) {
 	pf.Caps.VFCounters = model.Yes
 	for i := range pf.VFs {
-		if vf := &pf.VFs[i]; vf.Port == "" && vf.Owner == model.OwnerFree {
-			vf.Owner, vf.OwnerWhy = model.OwnerForeign, "it has no representor in this network namespace (devlink port show)"
+		vf := &pf.VFs[i]
+		if vf.Port != "" {
+			continue
+		}
+		vf.NoPort = cmp.Or(vf.NoPort, "it has no representor in this network namespace (devlink port show)")
+		if vf.Owner == model.OwnerFree {
+			vf.Owner, vf.OwnerWhy = model.OwnerForeign, vf.NoPort
 		}
 	}
 }

@@ -15,6 +15,12 @@ var ofVF = regexp.MustCompile(`^pf(\d+)vf(\d+)$`)
 // ofPF is the port name of a PF: p0.
 var ofPF = regexp.MustCompile(`^p(\d+)$`)
 
+// Elsewhere takes the port from a VF whose representor somebody made a port of another switch, so that the VF is not used.
+func Elsewhere(vf *model.VF, where, remedy string) {
+	vf.NoPort = "its representor " + vf.Port + " is a port of " + where + " (" + remedy + ")"
+	vf.Port, vf.PortIndex = "", 0
+}
+
 // Represent sets the ports of a PF's VFs: their representors, which the kernel's port names tell whatever the interfaces are called. Two
 // PFs of one embedded switch are told apart by their numbers. It returns how many VFs have one in this network namespace.
 func Represent(links *Links, pf *model.PF, link *netdev.Link) (found int) {
@@ -39,7 +45,7 @@ func Represent(links *Links, pf *model.PF, link *netdev.Link) (found int) {
 	}
 	for i := range pf.VFs {
 		if l := byVF[pf.VFs[i].ID.Index]; l != nil {
-			pf.VFs[i].Port, pf.VFs[i].PortIndex = l.Name, l.Index
+			pf.VFs[i].Port, pf.VFs[i].PortIndex, pf.VFs[i].PortDown = l.Name, l.Index, !l.Up
 			found++
 		}
 	}

@@ -77,6 +77,7 @@ func (b *Bridge) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 	switch {
 	case pf.Eswitch == model.EswitchSwitchdev:
 		up.Representors = true
+		defer strangers(links, pf, br)
 		switch found := uplink.Represent(links, pf, link); {
 		case found == 0 && pf.NumVFs > 0:
 			up.Why = fmt.Sprintf("the NIC's embedded switch is in mode switchdev, in which a VF reaches only its representor, and no interface of "+

@@ -83,7 +83,10 @@ type database struct {
 // runDir is where Open vSwitch has its sockets, as its own tools find it.
 func runDir() string { return cmp.Or(os.Getenv("OVS_RUNDIR"), "/var/run/openvswitch") }
 
-var errNotYet = errors.New("it has not answered yet")
+var (
+	errNotYet = errors.New("it has not answered yet")
+	errClosed = errors.New("it closed the connection")
+)
 
 // follow follows the database from now on, and waits a moment for its first answer if there is a socket.
 func follow(ctx context.Context, log *slog.Logger) *database {
@@ -181,6 +184,9 @@ func (d *database) session(ctx context.Context, ready func()) error {
 	defer poll.Stop()
 	switchd := d.switchd()
 	for {
+		d.mu.Lock()
+		d.client = c
+		d.mu.Unlock()
 		if err := d.read(ctx, c); err != nil {
 			return err
 		}
@@ -190,10 +196,13 @@ func (d *database) session(ctx context.Context, ready func()) error {
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-gone:
-				return errors.New("it closed the connection")
+				return errClosed
 			case <-changed:
 				settled = true
 			case now := <-poll.C:
+				if c.CurrentEndpoint() == "" { // gone tells only who waits for it at that moment, and Connected stays true
+					return errClosed
+				}
 				d.restarted(&switchd, now)
 			}
 		}
@@ -245,7 +254,7 @@ func monitorOf(c client.Client) *client.Monitor {
 	)
 }
 
-// read takes the topology from the client's cache, and tells the watchers.
+// read takes the topology from the client's cache, unless its session has ended, and tells the watchers.
 func (d *database) read(ctx context.Context, c client.Client) error {
 	var bridges []*bridgeRow
 	var ports []*portRow
@@ -260,7 +269,10 @@ func (d *database) read(ctx context.Context, c client.Client) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now, d.err, d.client = now, nil, c
+	if d.client != c {
+		return errClosed
+	}
+	d.now, d.err = now, nil
 	for ch := range d.watchers {
 		nudge(ch)
 	}

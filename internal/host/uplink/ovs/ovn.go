@@ -70,7 +70,24 @@ func (o *OVN) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool) {
 		up.Why = fmt.Sprintf("no interface of this network namespace represents a VF of %s", pf.Name)
 		up.Remedy = "see where the representors are: devlink port show; ip -d link"
 	}
+	t.strangers(links, pf)
 	return up, true
+}
+
+// strangers takes the port from the VFs whose representors are ports of another switch than OVN's bridge.
+func (t *topology) strangers(links *uplink.Links, pf *model.PF) {
+	for i := range pf.VFs {
+		vf := &pf.VFs[i]
+		l := links.ByName[vf.Port]
+		if l == nil {
+			continue
+		}
+		if p, isPort := t.ports[vf.Port]; isPort && p.bridge.Name != t.integration {
+			uplink.Elsewhere(vf, p.bridge.Name, "ovs-vsctl del-port "+vf.Port)
+		} else if m := links.Master(l); m != nil && m.Kind != "openvswitch" {
+			uplink.Elsewhere(vf, m.Name, "ip link set "+vf.Port+" nomaster")
+		}
+	}
 }
 
 // Tap implements uplink.Reader.
@@ -101,7 +118,7 @@ func (o *OVN) Routes(context.Context) (all []model.Route, err error) {
 			continue
 		}
 		if at := t.interfaces[tap]; at == nil || at.IDs[ifaceID] == "" {
-			all = append(all, model.Route{Network: t.integration, MAC: mac, Port: name})
+			all = append(all, model.Route{Network: t.integration, MAC: mac, Port: name, Kind: KindOVN})
 		}
 	}
 	return all, nil

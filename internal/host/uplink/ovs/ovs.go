@@ -173,7 +173,7 @@ func (s *Switch) Routes(ctx context.Context) (all []model.Route, err error) {
 			entries[p.bridge.Name] = have
 		}
 		if have == nil || have[m.MAC] {
-			all = append(all, model.Route{Network: p.bridge.Name, MAC: m.MAC, Port: m.PF, VLAN: m.VLAN})
+			all = append(all, model.Route{Network: p.bridge.Name, MAC: m.MAC, Port: m.PF, VLAN: m.VLAN, Kind: Kind})
 		}
 	}
 	return all, err

@@ -2,6 +2,7 @@ package uplinktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -26,6 +27,7 @@ type host struct {
 	vfs     []model.VF
 	open    map[model.PCIAddress]bool
 	domains []libvirt.Domain
+	real    *site                     // nil: everything is fake
 	fail    func(method string) error // nil: nothing fails
 	changes []string
 }
@@ -41,20 +43,25 @@ func newHost(t *testing.T, vms int) *host {
 	for n := range vms {
 		tap := fmt.Sprintf("vnet%d", n)
 		h.fabric.Plug(tap, 7)
-		h.domains = append(h.domains, libvirt.Domain{VM: model.VM{
-			ID: model.VMID(fmt.Sprintf("id-%d", n)), Name: fmt.Sprintf("vm%d", n), State: model.VMRunning, Ready: model.Yes, VCPUs: 1, NUMANode: -1,
-			NICs: []model.NIC{{
-				Alias: "ua-net0", MAC: model.MAC{2, 0, 0, 0, 0, byte(n)}, Tap: tap, Failover: model.FailoverTeaming,
-				FreePort: model.Yes,
-			}},
-		}})
+		h.domains = append(h.domains, domain(n, tap, model.MAC{2, 0, 0, 0, 0, byte(n)}))
 	}
 	h.fabric.Before, h.fabric.After = h.before, h.after
 	return h
 }
 
+// domain is a VM with one NIC.
+func domain(n int, tap string, mac model.MAC) libvirt.Domain {
+	return libvirt.Domain{VM: model.VM{
+		ID: model.VMID(fmt.Sprintf("id-%d", n)), Name: fmt.Sprintf("vm%d", n), State: model.VMRunning, Ready: model.Yes, VCPUs: 1, NUMANode: -1,
+		NICs: []model.NIC{{Alias: "ua-net0", MAC: mac, Tap: tap, Failover: model.FailoverTeaming, FreePort: model.Yes}},
+	}}
+}
+
 func (h *host) before(method string) error {
-	if h.fail != nil {
+	switch {
+	case h.real != nil:
+		return h.real.life.change(method)
+	case h.fail != nil:
 		return h.fail(method)
 	}
 	return nil
@@ -64,6 +71,9 @@ func (h *host) before(method string) error {
 func (h *host) after(method string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.real != nil {
+		return
+	}
 	h.changes = append(h.changes, method)
 	for i := range h.domains {
 		nic := &h.domains[i].NICs[0]
@@ -97,6 +107,9 @@ func (h *host) do(method string, change func()) error {
 }
 
 func (h *host) Links(context.Context) ([]netdev.Link, error) {
+	if h.real != nil {
+		return h.real.links(), nil
+	}
 	links := []netdev.Link{{Index: 1, Name: "pf0", Up: true, Carrier: true}}
 	for i := range h.domains {
 		links = append(links, netdev.Link{Index: 10 + i, Name: h.domains[i].NICs[0].Tap, Kind: "tun", Up: true, Carrier: true})
@@ -109,11 +122,15 @@ func (h *host) Watch(context.Context) (<-chan struct{}, error) { return make(cha
 func (h *host) PFs(context.Context) ([]vf.PFInfo, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return []vf.PFInfo{{PF: model.PF{
+	pf := vf.PFInfo{PF: model.PF{
 		Name: "pf0", Index: 1, Driver: "mlx5_core", Eswitch: model.EswitchSwitchdev, NUMANode: -1, NumVFs: len(h.vfs), TotalVFs: 8, LinkUp: true,
 		VFs:  slices.Clone(h.vfs),
 		Caps: model.Caps{VFCounters: model.Yes},
-	}}}, nil
+	}}
+	if h.real != nil {
+		h.real.info(&pf)
+	}
+	return []vf.PFInfo{pf}, nil
 }
 
 func (h *host) VFCounters(context.Context, string) (map[int]netdev.Counters, error) { return nil, nil }
@@ -141,8 +158,21 @@ func (h *host) BindVFIO(context.Context, model.PCIAddress) error {
 	return h.do("BindVFIO", func() {})
 }
 
+// set changes a VF, if it is there.
+func (h *host) set(method string, i int, change func(*model.VF)) error {
+	var gone error
+	err := h.do(method, func() {
+		if i >= len(h.vfs) {
+			gone = fmt.Errorf("VF %d: %w", i, model.ErrGone)
+			return
+		}
+		change(&h.vfs[i])
+	})
+	return errors.Join(err, gone)
+}
+
 func (h *host) SetVF(_ context.Context, _ string, i int, s vf.Settings) (string, error) {
-	return "", h.do("SetVF", func() { h.vfs[i].VLAN = s.VLAN })
+	return "", h.set("SetVF", i, func(vf *model.VF) { vf.VLAN = s.VLAN })
 }
 
 func (h *host) SetVFRates(context.Context, string, int, vf.Rates) (vf.Rates, error) {
@@ -150,11 +180,11 @@ func (h *host) SetVFRates(context.Context, string, int, vf.Rates) (vf.Rates, err
 }
 
 func (h *host) SetVFMAC(_ context.Context, _ string, i int, mac model.MAC) error {
-	return h.do("SetVFMAC", func() { h.vfs[i].MAC = mac })
+	return h.set("SetVFMAC", i, func(vf *model.VF) { vf.MAC = mac })
 }
 
 func (h *host) ClearVF(_ context.Context, _ string, i int) (string, error) {
-	return "", h.do("ClearVF", func() { h.vfs[i].MAC, h.vfs[i].VLAN = model.MAC{}, 0 })
+	return "", h.set("ClearVF", i, func(vf *model.VF) { vf.MAC, vf.VLAN = model.MAC{}, 0 })
 }
 
 func (h *host) RemoveTap(context.Context, string) error { return nil }

@@ -81,7 +81,7 @@ func (r *rig) run(rules model.Rules) *model.Snapshot {
 	for range 6 {
 		r.now = r.now.Add(time.Minute) // longer than the cooldown of a NIC after a move
 		steps := r.core.Tick(r.now, r.look())
-		for len(steps) > 0 {
+		for len(steps) > 0 && !r.killed() {
 			s := steps[0]
 			ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 			err := r.act.Do(ctx, s)
@@ -100,6 +100,9 @@ func (r *rig) run(rules model.Rules) *model.Snapshot {
 	}
 	return r.look()
 }
+
+// killed reports whether the daemon was killed.
+func (r *rig) killed() bool { return r.real != nil && r.real.life.killed() }
 
 // TestMovesOnAnotherUplink moves VFs over a switch that is not a bridge, from observing to steering. Nobody is cut off at any change, and
 // the PF's filters are not used.

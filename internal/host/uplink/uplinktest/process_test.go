@@ -1,0 +1,347 @@
+package uplinktest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/control/loop"
+	"sluice/internal/host/actuate"
+	"sluice/internal/host/kernel"
+	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/libvirt"
+	"sluice/internal/host/mirror"
+	"sluice/internal/host/netdev"
+	"sluice/internal/host/observe"
+	"sluice/internal/host/uplink"
+	"sluice/internal/host/uplink/bridge"
+	"sluice/internal/host/uplink/ovs"
+	"sluice/internal/host/vf"
+	"sluice/internal/model"
+)
+
+var errKilled = errors.New("the process was killed")
+
+// life counts the changes that a process makes to its host, and ends it before one of them: nothing that it does from then on has an effect.
+type life struct {
+	mu      sync.Mutex
+	changes []string
+	until   int                 // the change before which it ends; 0: never
+	dead    bool                // it has ended
+	on      func(change string) // before each, if set
+	lost    bool                // the answer to the next transaction of the database is lost, and the connection with it
+}
+
+// change returns an error if the process ends before this change.
+func (l *life) change(what string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead = l.dead || l.until > 0 && len(l.changes)+1 >= l.until; l.dead {
+		return errKilled
+	}
+	l.changes = append(l.changes, what)
+	if l.on != nil {
+		l.on(what)
+	}
+	return nil
+}
+
+func (l *life) killed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// loses reports whether this answer is lost.
+func (l *life) loses() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := l.lost
+	l.lost = false
+	return lost
+}
+
+// mortal is the kernel as a process with such a life uses it.
+type mortal struct {
+	*kernel.Host
+	life *life
+}
+
+func (m mortal) PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
+	return m.make("PinFDB", func() error { return m.Host.PinFDB(ctx, mac, vlan, port) })
+}
+
+func (m mortal) UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
+	return m.make("UnpinFDB", func() error { return m.Host.UnpinFDB(ctx, mac, vlan, port) })
+}
+
+func (m mortal) PreparePort(ctx context.Context, port string) error {
+	return m.make("PreparePort", func() error { return m.Host.PreparePort(ctx, port) })
+}
+
+func (m mortal) JoinAs(ctx context.Context, dev, tap string) error {
+	return m.make("JoinAs", func() error { return m.Host.JoinAs(ctx, dev, tap) })
+}
+
+func (m mortal) OpenDualPath(ctx context.Context, d mirror.DualPath) (note string, err error) {
+	err = m.make("OpenDualPath", func() (err error) { note, err = m.Host.OpenDualPath(ctx, d); return err })
+	return note, err
+}
+
+func (m mortal) CloseDualPath(ctx context.Context, d mirror.DualPath) error {
+	return m.make("CloseDualPath", func() error { return m.Host.CloseDualPath(ctx, d) })
+}
+
+func (m mortal) Steer(ctx context.Context, d mirror.DualPath) error {
+	return m.make("Steer", func() error { return m.Host.Steer(ctx, d) })
+}
+
+func (m mortal) SetUp(ctx context.Context, name string) error {
+	return m.make("SetUp", func() error { return m.Host.SetUp(ctx, name) })
+}
+
+func (m mortal) AddSelf(ctx context.Context, pf string, mac model.MAC) error {
+	return m.make("AddSelf", func() error { return m.Host.AddSelf(ctx, pf, mac) })
+}
+
+func (m mortal) DelSelf(ctx context.Context, pf string, mac model.MAC) error {
+	return m.make("DelSelf", func() error { return m.Host.DelSelf(ctx, pf, mac) })
+}
+
+// make makes a change unless the process has ended.
+func (m mortal) make(what string, change func() error) error {
+	if err := m.life.change(what); err != nil {
+		return err
+	}
+	return change()
+}
+
+// between passes on what a process and the database of Open vSwitch say to each other. It returns the directory with the socket.
+func between(t *testing.T, l *life) (dir string) {
+	dir = t.TempDir()
+	server := filepath.Join(os.Getenv("OVS_RUNDIR"), "db.sock")
+	listener, err := net.Listen("unix", filepath.Join(dir, "db.sock"))
+	kerneltest.Must(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go pass(c, server, l)
+		}
+	}()
+	return dir
+}
+
+func pass(c net.Conn, server string, l *life) {
+	defer c.Close()
+	s, err := net.Dial("unix", server)
+	if err != nil {
+		return
+	}
+	defer s.Close()
+	silent := make(chan struct{})
+	go func() {
+		defer c.Close()
+		in, buf := io.Reader(s), make([]byte, 64<<10)
+		for {
+			n, err := in.Read(buf)
+			select {
+			case <-silent:
+				return
+			default:
+			}
+			if _, failed := c.Write(buf[:n]); err != nil || failed != nil {
+				return
+			}
+		}
+	}()
+	for in := json.NewDecoder(c); ; {
+		var raw json.RawMessage
+		if in.Decode(&raw) != nil {
+			return
+		}
+		var call struct{ Method string }
+		if json.Unmarshal(raw, &call); call.Method == "transact" {
+			if l.change("transact") != nil {
+				return
+			}
+			if l.loses() { // the database does it, and the answer is lost
+				close(silent)
+				_, _ = s.Write(raw)
+				_, _ = s.Read(make([]byte, 1))
+				return
+			}
+		}
+		if _, err := s.Write(raw); err != nil {
+			return
+		}
+	}
+}
+
+// kept is a journal that outlives the process.
+type kept struct {
+	loop.NoJournal
+	open []model.Move
+}
+
+func (k *kept) Begin(m model.Move) error {
+	k.open = append(k.open, m)
+	return nil
+}
+
+func (k *kept) End(m model.Move) error {
+	k.open = slices.DeleteFunc(k.open, func(o model.Move) bool { return o.VM == m.VM && o.VF == m.VF })
+	return nil
+}
+
+// site is a host whose taps, representors and switch are real, with a VM "vm0" at the first tap and a VF 0. Its daemon is a process.
+type site struct {
+	*rig
+	world   world
+	life    *life
+	journal kept
+	end     func() // of the process
+	number  int
+	pins    string
+	pinned  bool   // the VM is to have the VF
+	rep     string // the present name of the representor
+}
+
+// newSite makes the host, on which frames for the VF leave by w.vf.
+func newSite(t *testing.T, w world) *site {
+	h := &host{t: t, open: map[model.PCIAddress]bool{}, vfs: theVF()}
+	h.domains = []libvirt.Domain{domain(0, guestTap, kerneltest.Guest)}
+	s := &site{rig: &rig{host: h, now: time.Now()}, world: w, pins: kerneltest.BPFFS(t), rep: "rep0"}
+	h.real = s
+	s.start()
+	t.Cleanup(func() { s.end() })
+	return s
+}
+
+func theVF() []model.VF {
+	return []model.VF{{ID: model.VFID{PF: "pf0"}, Address: "0000:01:10.0", Driver: "vfio-pci"}}
+}
+
+// start starts the daemon.
+func (s *site) start() {
+	t := s.t
+	s.life = &life{}
+	k, err := kernel.New(kernel.Options{BPFFS: s.pins, StickyPins: true})
+	kerneltest.Must(t, err)
+	m := mortal{k, s.life}
+	up, end := uplink.Set{bridge.New(m)}, func() {}
+	if dir := os.Getenv("OVS_RUNDIR"); s.world.Kind() != bridge.Kind {
+		kerneltest.Must(t, os.Setenv("OVS_RUNDIR", between(t, s.life)))
+		v := ovs.New(kerneltest.Soon(t), m, slog.New(slog.DiscardHandler))
+		kerneltest.Must(t, os.Setenv("OVS_RUNDIR", dir))
+		v.AllowUserspace()
+		up, end = append(up, v.OVN(), v), v.Close
+	}
+	source := observe.New(s.host, up, s.host, nil, observe.Options{Pool: observe.Pool{"pf0": {All: true}}})
+	s.source, s.act = source, actuate.New(s.host, up, s.host, nil)
+	s.state = observe.Applied{Source: source, Uplinks: up, Taps: s.host}
+	o := loop.DefaultOptions
+	o.Mode = model.ModeEnforce
+	s.core, err = loop.NewCore(rules(), o, &s.journal, slices.Clone(s.journal.open))
+	kerneltest.Must(t, err)
+	s.end = func() {
+		source.Close()
+		end()
+		kerneltest.Must(t, k.Close())
+	}
+}
+
+// restart ends the process as a kill does, and starts the next.
+func (s *site) restart() {
+	s.end()
+	s.start()
+}
+
+// links are the interfaces of the host, and info what it says of its PF.
+func (s *site) links() []netdev.Link {
+	all := s.world.links(s.t)
+	for i := range all {
+		if all[i].Name == s.rep && s.world.eswitch == model.EswitchSwitchdev {
+			all[i].Switch, all[i].Port = "a1", "pf0vf0"
+		}
+	}
+	return all
+}
+
+func (s *site) info(pf *vf.PFInfo) {
+	pf.Eswitch = s.world.eswitch
+	if s.world.filters != nil {
+		pf.SelfFDB = s.world.filters(s.t)
+	}
+}
+
+// listens is the port at which the guest receives.
+func (s *site) listens() *kerneltest.Port {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.domains[0].Hostdevs {
+		if s.open[d.Address] {
+			return s.world.vf
+		}
+	}
+	return s.world.tap
+}
+
+// reached fails the test unless the next frame for the guest reaches it.
+func (s *site) reached(when string) {
+	s.t.Helper()
+	if at := s.listens(); !s.arrives(at, 30*time.Second) {
+		s.t.Fatalf("%s: nothing reaches the guest at %s; changes: %v\n%+v", when, at.Name, s.life.changes, s.look())
+	}
+}
+
+// arrives reports whether a frame for the guest arrives at a port.
+func (s *site) arrives(at *kerneltest.Port, within time.Duration) bool {
+	s.number++
+	frame := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "numbered "+time.Duration(s.number).String())
+	s.world.from[0].Send(s.t, frame)
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for got := at.Waiting(s.t); got != nil; got = at.Waiting(s.t) {
+			if string(got) == string(frame) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// settle runs the daemon until nothing is left to do, and the guest is on its VF or not, and reached there. A switch tells of a change only
+// a little later, so that the daemon may see nothing to do at first.
+func (s *site) settle(when string, onVF bool) {
+	s.t.Helper()
+	var snap *model.Snapshot
+	for end := time.Now().Add(time.Minute); ; s.now = s.now.Add(10 * time.Minute) { // a NIC rests longer after each failure
+		snap = s.run(wanted(s.pinned))
+		v := s.core.View()
+		n := &snap.VMs[0].NICs[0]
+		if (n.VF != model.NoVF) == onVF && !n.DualPath && len(v.Active)+len(v.Pending)+len(v.Findings)+len(s.journal.open) == 0 &&
+			(s.listens() == s.world.vf) == onVF && s.arrives(s.listens(), time.Second) {
+			break
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("%s: it does not come to rest with the guest reached at its VF: %v\nVMs %+v\nPFs %+v\nfindings %+v\nrecent %+v\nchanges %v",
+				when, onVF, snap.VMs, snap.PFs, v.Findings, v.Recent, s.life.changes)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if len(snap.DualPaths)+len(snap.Routes) > 0 {
+		s.t.Errorf("%s: left over: %+v, %+v", when, snap.DualPaths, snap.Routes)
+	}
+}
