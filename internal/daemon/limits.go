@@ -76,7 +76,7 @@ func LiftLimits(ctx context.Context, o Options) error {
 		return err
 	}
 	defer d.reader.Close()
-	snap, err := h.source.Snapshot(ctx)
+	snap, err := observe.Applied{Source: h.source, Uplinks: h.uplinks, Taps: h.kernel}.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the limits in place: %w", err)
 	}
@@ -141,9 +141,8 @@ func (c *readings) Read(ctx context.Context, buf []bandwidth.Reading) ([]bandwid
 			NIC: n.NIC, Path: model.PathVirtio, Device: n.Device, At: n.At, Proof: model.ProofKernel,
 			TxPackets: n.TxPackets, RxPackets: n.RxPackets, TxBytes: n.TxBytes, RxBytes: n.RxBytes,
 		}
-		if n.VF == model.NoVF {
-			r.Dropped = c.of[n.Device]
-		} else {
+		r.Dropped = c.of[n.Device]
+		if n.VF != model.NoVF {
 			r.Path, r.Proof = model.PathVF, model.ProofHardware
 			r.Device = n.Device<<16 + n.VF.Index // another VF of the PF starts at other counts
 		}

@@ -86,8 +86,8 @@ type RateReading struct {
 	Proof   Proof   `json:"proof,omitempty"` // ProofNone: unknown
 }
 
-// Dropped counts the packets of a NIC that the policer of its tap has dropped since the tap was limited. Directions are the
-// guest's.
+// Dropped counts the packets of a NIC that the policers of its tap and of its VF's representor have dropped since these were
+// limited. Directions are the guest's.
 type Dropped struct {
 	Tx uint64 `json:"tx"`
 	Rx uint64 `json:"rx"`

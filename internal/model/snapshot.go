@@ -140,7 +140,10 @@ type Caps struct {
 	MaxTxRate  Tri `json:"max_tx_rate"`
 	MinTxRate  Tri `json:"min_tx_rate"`
 	VFCounters Tri `json:"vf_counters"` // Yes only if the driver really counts: all drivers report zeros
-	Trust      Tri `json:"trust"`
+	// VFPackets is whether a limit in packets/s at a VF's representor holds. It does not where the NIC forwards frames itself; only
+	// `sluice qualify` shows it.
+	VFPackets Tri `json:"vf_packets,omitempty"`
+	Trust     Tri `json:"trust"`
 }
 
 // Owner says who owns a VF.
@@ -175,7 +178,8 @@ type VF struct {
 	VLAN       int        `json:"vlan"`
 	MaxTxRate  uint64     `json:"max_tx_rate_bits"` // bits/s, 0: no limit
 	MinTxRate  uint64     `json:"min_tx_rate_bits"`
-	RateNode   string     `json:"rate_node,omitempty"` // the devlink rate node that somebody put it into: it may get less than its own rates
+	MaxPackets uint64     `json:"max_packets_s,omitempty"` // packets/s that pass its representor of what it sends, 0: no limit
+	RateNode   string     `json:"rate_node,omitempty"`     // the devlink rate node that somebody put it into: it may get less than its own rates
 	SpoofCheck Tri        `json:"spoof_check"`
 	Trust      Tri        `json:"trust"`
 	Owner      Owner      `json:"owner"`
@@ -391,6 +395,23 @@ func (p *PF) leadsTo(port string) bool {
 		return p.Port() == port
 	}
 	return port != "" && first(p.VFs, func(vf *VF) bool { return vf.Port == port }) != nil
+}
+
+// PolicesVFs reports whether packets/s can be limited on every VF that a NIC of the network could get: No if one PF's VFs have no
+// representors there or `sluice qualify` has shown that it does not hold.
+func (s *Snapshot) PolicesVFs(network string) Tri {
+	some := No
+	for i := range s.PFs {
+		pf := &s.PFs[i]
+		switch can := pf.Caps.VFPackets; {
+		case !pf.Managed || pf.Network != network:
+		case !pf.Uplink.Representors || can == No || pf.Caps.MaxTxRate == No:
+			return No
+		case some != Unknown:
+			some = can
+		}
+	}
+	return some
 }
 
 // VirtioPF returns the PF whose link carries what a NIC sends on its virtio path, or nil: a PF that connects the NIC's network,

@@ -94,6 +94,9 @@ type VFStep struct {
 	MAC       MAC        `json:"mac,omitzero"`
 	VLAN      int        `json:"vlan,omitempty"`
 	MaxTxRate uint64     `json:"max_tx_rate_bits,omitempty"` // bits/s, 0: none
+	// Port is the VF's representor, where what it sends is limited to MaxPackets packets/s (0: not); "": it has none.
+	Port       string `json:"port,omitempty"`
+	MaxPackets uint64 `json:"max_packets_s,omitempty"`
 }
 
 // PathStep is the payload of Steps about where the host sends the frames for a MAC: check-virtio, the dual path, the route, the
@@ -153,6 +156,9 @@ func (s Step) String() string {
 		fmt.Fprintf(&b, " vlan %d spoofchk on trust off", s.VF.VLAN)
 		if s.VF.MaxTxRate > 0 {
 			fmt.Fprintf(&b, " max_tx_rate %d Mbit/s", WholeMbit(s.VF.MaxTxRate)/1e6)
+		}
+		if s.VF.MaxPackets > 0 {
+			fmt.Fprintf(&b, " police %d packets/s", s.VF.MaxPackets)
 		}
 	case StepBindVFIO:
 		fmt.Fprintf(&b, " (%s)", s.VF.Address)

@@ -29,7 +29,7 @@ type Reading struct {
 	TxBytes   uint64 // layer 2, without preamble, gap and checksum
 	RxBytes   uint64
 	Proof     model.Proof
-	Dropped   model.Dropped // of these packets, those dropped by the policer of the tap
+	Dropped   model.Dropped // of these packets, those dropped by the policer of the tap or representor
 }
 
 // World is what the controller needs to know of the host beside counters: it changes with inventory, rules and moves. The Core

@@ -140,14 +140,14 @@ func (n *nic) least() uint64 {
 	return min(leastBits, max(leastSlow, uint64(leastPart*float64(n.link.speed))))
 }
 
-// vfContract is the NIC's contract for sending on a VF. The VF's rate knows only bits/s, so packets/s are converted to bits/s, and drivers
-// refuse more than their link's speed. A guest limits both, to any number.
+// vfContract is the NIC's contract for sending on a VF. The VF's rate knows only bits/s, so packets/s are converted to bits/s unless the
+// VF's representor limits them, and drivers refuse more than their link's speed. A guest limits both, to any number.
 func (n *nic) vfContract() model.Rate {
 	c := n.own.Limit
 	if n.limits[slot(model.PathVF, model.Tx)].by != maxTxRate {
 		return c
 	}
-	if c.Packets > 0 {
+	if c.Packets > 0 && !n.polices() {
 		size := float64(smallest)
 		if n.sent.Packets > 0 {
 			size = max(size, n.sent.Bits/n.sent.Packets)

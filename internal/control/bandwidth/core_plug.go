@@ -37,31 +37,35 @@ func (c *Core) By(k model.LimitKey) string {
 	return ""
 }
 
-// Plug is what the placement loop must know before a NIC gets a VF: the rate in bits/s to which the VF itself is set (0: none),
-// and what the plug must wait for ("": nothing). If the guest is limited instead of the VF, that limit must be in force before
-// the VF is there. Plug changes nothing: see Expect.
-func (c *Core) Plug(id model.NICID) (rate uint64, wait string) {
+// Plug is what the placement loop must know before a NIC gets a VF: the rate to which the VF itself is set (0: none), and what
+// the plug must wait for ("": nothing). If the guest is limited instead of the VF, that limit must be in force before the VF is
+// there. Plug changes nothing: see Expect.
+func (c *Core) Plug(id model.NICID) (rate model.Rate, wait string) {
 	n := c.byID[id]
 	switch {
 	case c.opts.Mode == model.ModeObserve || c.opts.Off && n == nil:
-		return 0, ""
+		return model.Rate{}, ""
 	case n == nil:
-		return 0, "what it may send is not known yet"
+		return model.Rate{}, "what it may send is not known yet"
 	case n.contained(c.at):
-		return 0, n.offence
+		return model.Rate{}, n.offence
 	}
 	l, s := c.plugLimit(n), &n.limits[slot(model.PathVF, model.Tx)]
 	switch {
 	case s.by == "":
-		return 0, "" // placement decides whether it may have a VF although it cannot be limited
+		return model.Rate{}, "" // placement decides whether it may have a VF although it cannot be limited
 	case s.by == maxTxRate:
-		return l.Tightest().Bits, ""
+		rate = l.Tightest()
+		if !n.polices() {
+			rate.Packets = 0
+		}
+		return rate, ""
 	case l.Lifts(), s.inForce() && !s.failed() && s.Has.Contract == l.Contract && (l.Bits == 0 || s.Has.Bits > 0):
-		return 0, ""
+		return model.Rate{}, ""
 	case s.failed():
-		return 0, "its guest cannot be limited yet: " + s.why()
+		return model.Rate{}, "its guest cannot be limited yet: " + s.why()
 	}
-	return 0, "its guest is being limited first"
+	return model.Rate{}, "its guest is being limited first"
 }
 
 // fairShare is the NIC's part of its link by weight.

@@ -479,7 +479,7 @@ func TestTapsOfATreeAreOneSender(t *testing.T) {
 		t.Errorf("class of vm1: %+v", l)
 	}
 	// While being moved to a VF it is a sender of its own, and its VF starts with its present rate.
-	if rate, _ := r.c.Plug(nicOf(0)); rate < 2e9 || rate > 4e9 {
+	if rate, _ := r.c.Plug(nicOf(0)); rate.Bits < 2e9 || rate.Bits > 4e9 {
 		t.Errorf("plug of vm0 at %d", rate)
 	}
 	r.world.Active = []model.MoveStatus{{Move: model.Move{Kind: model.MovePlug, VM: vm(0), NIC: "n0"}}}
@@ -745,6 +745,56 @@ func TestPacketsOnVFs(t *testing.T) {
 	}
 }
 
+// Where a limit in packets/s holds at representors, it is set there as it is, from the plug on, and again when somebody removed it.
+func TestPacketsAtRepresentors(t *testing.T) {
+	r := newRig(t, 1)
+	pf := &r.world.Snapshot.PFs[0]
+	pf.Caps.VFPackets = model.Yes
+	r.rule(0, model.SLA{Limit: model.Rate{Bits: 2e9, Packets: 5000}})
+	tick := func() []Order {
+		return slices.DeleteFunc(slices.Clone(r.tick()), func(o Order) bool { return o.Path != model.PathVF })
+	}
+	r.follow()
+	if got, wait := r.c.Plug(nicOf(0)); got != (model.Rate{Bits: 2e9, Packets: 5000}) || wait != "" {
+		t.Errorf("a plug sets %v, waits for %q", got, wait)
+	}
+	r.plug(0, 0)
+	pf.VFs[0].MaxTxRate, pf.VFs[0].MaxPackets = 2e9, 5000 // as the plug has set it
+	r.follow()
+	r.tick()
+	want := model.Rate{Bits: 2e9, Packets: 5000}
+	if got := r.stand[key(0, model.PathVF, model.Tx)].Contract; got != want {
+		t.Fatalf("contract %v, want %v", got, want)
+	}
+	for range 3 {
+		r.now = r.now.Add(time.Minute)
+		r.follow()
+		if b := tick(); len(b) > 0 {
+			t.Fatalf("applied again: %+v", b)
+		}
+	}
+	for _, shown := range []uint64{0, 6000} {
+		pf.VFs[0].MaxPackets = shown
+		r.now = r.now.Add(time.Second)
+		r.follow()
+		if b := tick(); len(b) != 1 || b[0].Contract != want {
+			t.Errorf("%d packets/s are in force, and %+v is applied", shown, b)
+		}
+		pf.VFs[0].MaxPackets = 5000
+		r.now = r.now.Add(time.Second)
+		r.follow()
+		r.tick()
+	}
+	r.world.Rules.VMs = nil
+	r.follow()
+	if b := tick(); len(b) != 1 || !b[0].Lifts() {
+		t.Errorf("without the SLA %+v is applied", b)
+	}
+	if b := r.c.Lift(true); len(b) > 0 && b[0].Tightest().Packets != 0 {
+		t.Errorf("lifted: %+v", b)
+	}
+}
+
 // Drivers refuse a maximum above the speed of their link; a limit in the guest may be any.
 func TestLimitAboveTheLinkOnVFs(t *testing.T) {
 	for by, want := range map[string]model.Rate{"max_tx_rate": gbit(10), "guest-htb": gbit(40)} {
@@ -757,8 +807,8 @@ func TestLimitAboveTheLinkOnVFs(t *testing.T) {
 		if got := r.stand[key(0, model.PathVF, model.Tx)].Contract; got != want {
 			t.Errorf("%s: contract %v, want %v", by, got, want)
 		}
-		if rate, wait := r.c.Plug(nicOf(0)); wait != "" || by == "max_tx_rate" && rate != 10e9 {
-			t.Errorf("%s: a plug sets %d, waits for %q", by, rate, wait)
+		if rate, wait := r.c.Plug(nicOf(0)); wait != "" || by == "max_tx_rate" && rate.Bits != 10e9 {
+			t.Errorf("%s: a plug sets %v, waits for %q", by, rate, wait)
 		}
 		pf := &r.world.Snapshot.PFs[0]
 		pf.LinkUp, pf.Speed = false, 0

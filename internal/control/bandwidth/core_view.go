@@ -65,7 +65,7 @@ func (l *uplink) carries() model.Capacity {
 func (n *nic) view(c *Core) model.NICBandwidth {
 	v := model.NICBandwidth{
 		NICID: n.id, VMName: n.vmName, Path: n.path(), SLA: n.sla, Promised: n.promised, Allowed: n.allowed(),
-		Sent: n.sent, Received: n.received, Dropped: n.paths[pathIndex(model.PathVirtio)].last.Dropped, Short: uint64(n.short),
+		Sent: n.sent, Received: n.received, Dropped: n.dropped(), Short: uint64(n.short),
 	}
 	if n.link != nil {
 		v.PF = n.link.pf
@@ -90,6 +90,15 @@ func (n *nic) view(c *Core) model.NICBandwidth {
 	}
 	v.Code, v.Why = n.reason(c)
 	return v
+}
+
+// dropped counts what policers dropped, at the tap and at the representor of the VF.
+func (n *nic) dropped() (sum model.Dropped) {
+	for i := range n.paths {
+		d := &n.paths[i].last.Dropped
+		sum.Tx, sum.Rx = sum.Tx+d.Tx, sum.Rx+d.Rx
+	}
+	return sum
 }
 
 // path is the path that the guest sends through.

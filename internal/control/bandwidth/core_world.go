@@ -81,6 +81,7 @@ type uplink struct {
 	carried      float64 // bits/s of all
 	total        *model.Carried
 	up           bool // it has a carrier
+	packets      bool // packets/s of its VFs can be limited
 	root         limitState
 	port         pathCount
 	host         float64   // bits/s that the host itself sends there
@@ -280,13 +281,17 @@ func (n *nic) readBack(read time.Time, vf *model.VF) {
 		return
 	}
 	seen, wrong := s.Has, false
-	if model.WholeMbit(seen.Tightest().Bits) != vf.MaxTxRate {
-		seen, wrong = model.Limit{LimitKey: s.key, Rate: model.Rate{Bits: vf.MaxTxRate}}, true
+	has := seen.Tightest()
+	if model.WholeMbit(has.Bits) != vf.MaxTxRate || has.Packets != vf.MaxPackets && (n.polices() || vf.MaxPackets != 0) {
+		seen, wrong = model.Limit{LimitKey: s.key, Rate: model.Rate{Bits: vf.MaxTxRate, Packets: vf.MaxPackets}}, true
 	}
 	if s.Saw(read, seen) && wrong { // it stays wrong until applied again: later Snapshots are compared with seen
 		s.wrong = true
 	}
 }
+
+// polices reports whether packets/s that the NIC sends on a VF can be limited.
+func (n *nic) polices() bool { return n.link != nil && n.link.packets }
 
 // maxTxRate is the enforcer whose limits have no lease and are visible in Snapshots.
 const maxTxRate = "max_tx_rate"
@@ -308,6 +313,7 @@ func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
 		c.links = append(c.links, l)
 	}
 	l.gone, l.up, l.speed, l.said = false, pf.LinkUp, pf.Shared(), pf.Capacity()
+	l.packets = pf.Caps.VFPackets == model.Yes
 	l.rated = cmp.Or(pf.Speed, l.rated)
 	return l
 }

@@ -24,9 +24,9 @@ type Enforcer interface {
 
 // Plugs decides what must be in place before a NIC is given a VF.
 type Plugs interface {
-	// Plug returns the rate in bits/s that the VF is set to before it carries a frame (0: none), and what the plug has to wait
-	// for ("": nothing). It changes nothing.
-	Plug(id model.NICID) (rate uint64, wait string)
+	// Plug returns the rate that the VF is set to before it carries a frame (0: none), and what the plug has to wait for ("":
+	// nothing). It changes nothing.
+	Plug(id model.NICID) (rate model.Rate, wait string)
 	// Expect records that the NIC's plug is next: it begins, or waits for its limit alone.
 	Expect(id model.NICID)
 	// Contained lists NICs that are to have no VF for a while.
@@ -57,13 +57,13 @@ func (c *Core) limitPlug(m *model.Move) (wait string) {
 		return ""
 	}
 	rate, wait := c.plugs.Plug(nicOf(*m))
-	if wait != "" || rate == 0 {
+	if wait != "" || rate.IsZero() {
 		return wait
 	}
 	m.Steps = slices.Clone(m.Steps) // a View may share them
 	for i := range m.Steps {
-		if vf := &m.Steps[i].VF; vf.ID != model.NoVF && (vf.MaxTxRate == 0 || rate < vf.MaxTxRate) {
-			vf.MaxTxRate = rate
+		if vf := &m.Steps[i].VF; vf.ID != model.NoVF {
+			vf.MaxTxRate, vf.MaxPackets = model.Lower(vf.MaxTxRate, rate.Bits), rate.Packets
 		}
 	}
 	return ""

@@ -10,9 +10,9 @@ import (
 // expected is a Plugs that lets every plug begin, and counts the calls of Expect.
 type expected map[model.NICID]int
 
-func (e expected) Expect(id model.NICID)                 { e[id]++ }
-func (expected) Plug(model.NICID) (uint64, string)       { return 0, "" }
-func (expected) Contained() (none []bandwidth.Contained) { return none }
+func (e expected) Expect(id model.NICID)                   { e[id]++ }
+func (expected) Plug(model.NICID) (_ model.Rate, _ string) { return }
+func (expected) Contained() (none []bandwidth.Contained)   { return none }
 
 // Expect is called only for a NIC whose plug can begin, not for those that wait in the queue.
 func TestOnlyTheNextPlugIsExpected(t *testing.T) {

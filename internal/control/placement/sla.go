@@ -97,8 +97,8 @@ func (p *promises) against(snap *model.Snapshot, vm *model.VM, nic *model.NIC) s
 	switch {
 	case !sla.Receive.IsZero():
 		return "its SLA limits what it receives, which nothing can limit on a VF; remove `receive` from the SLA to let it have one"
-	case sla.Limit.Packets > 0 && vm.InGuest != model.Yes:
-		return "its SLA limits packets/s, which on a VF only its guest could; " + inGuest
+	case sla.Limit.Packets > 0 && vm.InGuest != model.Yes && snap.PolicesVFs(nic.Network) != model.Yes:
+		return "its SLA limits packets/s, which on a VF only its guest could; " + tryPolice(snap, nic.Network) + inGuest
 	}
 	pf := unlimited(snap, nic.Network)
 	if pf == nil || vm.InGuest == model.Yes {
@@ -114,6 +114,14 @@ func (p *promises) against(snap *model.Snapshot, vm *model.VM, nic *model.NIC) s
 		}
 	}
 	return ""
+}
+
+// tryPolice says how to find out whether packets/s can be limited at representors, "" if they cannot.
+func tryPolice(snap *model.Snapshot, network string) string {
+	if snap.PolicesVFs(network) == model.No {
+		return ""
+	}
+	return "let `sluice qualify PF --save` try whether it holds at the VF's representor, or "
 }
 
 const inGuest = "set bandwidth.in_guest: true in sluice.yaml and let its guest agent run programs (guest-exec)"

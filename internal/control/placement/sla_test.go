@@ -67,7 +67,25 @@ func TestSLAs(t *testing.T) {
 		},
 		{
 			name: "a limit in packets", rules: kept(sla("vm0", model.SLA{Limit: model.Rate{Packets: 1e5}})), want: "vm1/net0:pf0/0",
-			why: map[int]string{0: "limits packets/s, which on a VF only its guest could"},
+			why: map[int]string{0: "limits packets/s, which on a VF only its guest could; set bandwidth.in_guest"},
+		},
+		{
+			name: "a limit in packets, where nobody has tried representors", rules: kept(sla("vm0", model.SLA{Limit: model.Rate{Packets: 1e5}})),
+			want: "vm1/net0:pf0/0", world: func(s *scene) { s.PFs[0].Uplink.Representors = true },
+			why: map[int]string{0: "limits packets/s, which on a VF only its guest could; let `sluice qualify PF --save` try"},
+		},
+		{
+			name: "a limit in packets that holds at representors", rules: kept(sla("vm0", model.SLA{Limit: model.Rate{Packets: 1e5}})),
+			want:  "vm0/net0:pf0/0",
+			world: func(s *scene) { s.PFs[0].Uplink.Representors, s.PFs[0].Caps.VFPackets = true, model.Yes },
+		},
+		{
+			name: "a limit in packets that holds on one of two PFs", rules: kept(sla("vm0", model.SLA{Limit: model.Rate{Packets: 1e5}})),
+			want: "vm1/net0:pf0/0", world: func(s *scene) {
+				s.PFs[0].Uplink.Representors, s.PFs[0].Caps.VFPackets = true, model.Yes
+				s.PFs = append(s.PFs, s.PFs[0])
+				s.PFs[1].Name, s.PFs[1].VFs, s.PFs[1].Caps.VFPackets = "pf1", nil, model.Unknown
+			},
 		},
 		{
 			name: "a limit of what it receives", rules: kept(sla("vm0", model.SLA{Receive: model.Rate{Bits: 1e9}})), want: "vm1/net0:pf0/0",

@@ -29,14 +29,15 @@ func (c *Checker) vf(pf *model.PF, vf *model.VF) {
 
 // free checks that a released VF carries nothing of its last holder.
 func (c *Checker) free(vf *model.VF) {
-	if vf.MAC.IsZero() && vf.VLAN == 0 && vf.MaxTxRate == 0 && vf.MinTxRate == 0 && vf.Trust != model.Yes {
+	rates := vf.MaxTxRate != 0 || vf.MinTxRate != 0 || vf.MaxPackets != 0
+	if vf.MAC.IsZero() && vf.VLAN == 0 && !rates && vf.Trust != model.Yes {
 		delete(c.held, vf.ID)
 		return
 	}
 	who := "VF " + vf.ID.String()
 	reset := model.Step{
 		Kind: model.StepClearVF, Subject: model.Subject{VF: vf.ID},
-		VF: model.VFStep{ID: vf.ID, Address: vf.Address, MAC: vf.MAC},
+		VF: model.VFStep{ID: vf.ID, Address: vf.Address, MAC: vf.MAC, Port: representor(c.snap, vf)},
 	}
 	if vm, n := c.owner(vf.MAC); vm != nil {
 		if c.isBusy(vm, n) {
@@ -55,7 +56,7 @@ func (c *Checker) free(vf *model.VF) {
 		c.add(FindStaleMAC, who, "is free but carries MAC "+vf.MAC.String(), reset)
 	case vf.VLAN != 0:
 		c.add(FindStaleVLAN, who, fmt.Sprintf("is free but carries VLAN %d", vf.VLAN), reset)
-	case vf.MaxTxRate != 0 || vf.MinTxRate != 0:
+	case rates:
 		c.add(FindStaleRate, who, "is free but has "+settings(vf), reset)
 	case vf.Trust == model.Yes:
 		c.add(FindStaleTrust, who, "is free but trusted", reset)
@@ -76,6 +77,9 @@ func settings(vf *model.VF) string {
 	}
 	if vf.MinTxRate != 0 {
 		all = append(all, "a guarantee of "+model.Bits(float64(vf.MinTxRate))+"/s")
+	}
+	if vf.MaxPackets != 0 {
+		all = append(all, "a limit of "+model.Rate{Packets: vf.MaxPackets}.String())
 	}
 	if vf.Trust == model.Yes {
 		all = append(all, "trust")

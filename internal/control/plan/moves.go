@@ -56,9 +56,9 @@ var (
 	cleanup = []model.StepKind{model.StepClearVF, model.StepDelSelf, model.StepCloseDualPath}
 )
 
-// Plug returns the Move that gives the VF to the VM, with rate (bits/s, 0: none) as its limit from the start; false if NIC or VF
-// does not exist.
-func Plug(snap *model.Snapshot, vm *model.VM, a *model.Assignment, rate uint64, why *model.Reason, to Timeouts) (model.Move, bool) {
+// Plug returns the Move that gives the VF to the VM, with rate (0: none) as its limit from the start; false if NIC or VF does not
+// exist.
+func Plug(snap *model.Snapshot, vm *model.VM, a *model.Assignment, rate model.Rate, why *model.Reason, to Timeouts) (model.Move, bool) {
 	nic, vf := vm.FindNIC(a.NIC), snap.FindVF(a.VF)
 	if nic == nil || vf == nil {
 		return model.Move{}, false
@@ -72,15 +72,15 @@ func Unplug(snap *model.Snapshot, vm *model.VM, nic *model.NIC, why *model.Reaso
 	if vf == nil { // its PF vanished, but the guest still has the device
 		vf = &model.VF{ID: nic.VF}
 	}
-	return build(snap, model.MoveUnplug, vm, nic, vf, 0, why, unplugOrder, to)
+	return build(snap, model.MoveUnplug, vm, nic, vf, model.Rate{}, why, unplugOrder, to)
 }
 
-func build(snap *model.Snapshot, kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, rate uint64, why *model.Reason,
+func build(snap *model.Snapshot, kind model.MoveKind, vm *model.VM, nic *model.NIC, vf *model.VF, rate model.Rate, why *model.Reason,
 	order []model.StepKind, to Timeouts,
 ) model.Move {
 	m := model.Move{Kind: kind, VM: vm.ID, VMName: vm.Name, NIC: nic.Alias, VF: vf.ID, Reason: *why}
 	p := payloads(snap, vm, nic, vf)
-	p.VF.MaxTxRate = rate
+	p.VF.MaxTxRate, p.VF.MaxPackets = rate.Bits, rate.Packets
 	m.Steps = steps(p, order, to)
 	return m
 }
@@ -98,12 +98,21 @@ func payloads(snap *model.Snapshot, vm *model.VM, nic *model.NIC, vf *model.VF) 
 	if path.Representor {
 		vlan = 0 // the representor is in it, as the tap is
 	}
+	set := model.VFStep{ID: vf.ID, Address: vf.Address, MAC: nic.MAC, VLAN: vlan, Port: representor(snap, vf)}
 	return model.Step{
 		Subject: model.Subject{VM: vm.ID, VMName: vm.Name},
-		VF:      model.VFStep{ID: vf.ID, Address: vf.Address, MAC: nic.MAC, VLAN: vlan},
+		VF:      set,
 		Path:    path,
 		Device:  model.DeviceStep{NIC: nic.Alias, MAC: nic.MAC, Failover: nic.Failover, VF: vf.ID, Address: vf.Address},
 	}
+}
+
+// representor returns the representor of a VF, "" if it has none.
+func representor(snap *model.Snapshot, vf *model.VF) string {
+	if pf := snap.FindPF(vf.ID.PF); pf != nil && pf.Uplink.Representors {
+		return vf.Port
+	}
+	return ""
 }
 
 // uplink fills in how a PF, and a VF of it if vf is not nil, is reached.
@@ -245,7 +254,8 @@ func Resume(snap *model.Snapshot, m model.Move, to Timeouts) (model.Move, bool) 
 	case m.Kind == model.MoveRepair:
 		return model.Move{}, false // the next Target or Check shows what is still to be done
 	case nic != nil && nic.VF == m.VF && m.Kind == model.MovePlug:
-		again, ok := Plug(snap, vm, &model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, base.VF.MaxTxRate, &m.Reason, to)
+		rate := model.Rate{Bits: base.VF.MaxTxRate, Packets: base.VF.MaxPackets}
+		again, ok := Plug(snap, vm, &model.Assignment{VM: vm.ID, NIC: nic.Alias, VF: m.VF}, rate, &m.Reason, to)
 		again.Cause = restarted(&m)
 		return again, ok
 	case nic != nil && nic.VF == m.VF:

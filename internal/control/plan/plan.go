@@ -59,7 +59,7 @@ func Diff(snap *model.Snapshot, target *model.Target, busy Busy, to Timeouts) []
 			if a == nil {
 				continue
 			}
-			if m, ok := Plug(snap, vm, a, model.VFRate(target.Limits, model.NICID{VM: a.VM, NIC: a.NIC}), why, to); ok {
+			if m, ok := Plug(snap, vm, a, model.Rate{Bits: model.VFRate(target.Limits, model.NICID{VM: a.VM, NIC: a.NIC})}, why, to); ok {
 				plugs = append(plugs, m)
 			}
 		}

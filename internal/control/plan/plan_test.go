@@ -173,7 +173,7 @@ func TestUndo(t *testing.T) {
 func TestResume(t *testing.T) {
 	s := world()
 	unplugA := Diff(s, target(s), nobody{}, DefaultTimeouts)[0]
-	plugB, _ := Plug(s, &s.VMs[1], &model.Assignment{VM: "b", NIC: "ua-0", VF: vf1}, 0, &model.Reason{}, DefaultTimeouts)
+	plugB, _ := Plug(s, &s.VMs[1], &model.Assignment{VM: "b", NIC: "ua-0", VF: vf1}, model.Rate{}, &model.Reason{}, DefaultTimeouts)
 	for _, c := range []struct {
 		name string
 		move model.Move
@@ -573,6 +573,9 @@ func TestRepresentorsNeedNoFilters(t *testing.T) {
 				if st.Path != (model.PathStep{}) && (st.Path.Port() != "rep0" || st.Path.Kind != "test") {
 					t.Errorf("%s %s: %s goes to %+v", m.Kind, m.VMName, st.Kind, st.Path)
 				}
+				if st.VF != (model.VFStep{}) && st.VF.Port != "rep0" { // where its packets/s are limited
+					t.Errorf("%s %s: %s %+v", m.Kind, m.VMName, st.Kind, st.VF)
+				}
 			}
 		}
 		last := m.UndoAt(len(m.Steps)-1, false)
@@ -583,6 +586,11 @@ func TestRepresentorsNeedNoFilters(t *testing.T) {
 	s.VMs[1].NICs[0].Route = "rep1" // b is on virtio
 	if found := NewChecker().Check(s, nobody{}, DefaultTimeouts); len(found) != 1 || found[0].Code != FindRouteAtPF {
 		t.Errorf("frames at a representor: found %+v", found)
+	}
+	s.VMs[1].NICs[0].Route, pf.VFs[1].MaxPackets = "", 5000
+	if found := NewChecker().Check(s, nobody{}, DefaultTimeouts); len(found) != 1 || found[0].Code != FindStaleRate ||
+		found[0].Text != "is free but has a limit of 5kpps" || found[0].Repair[0].VF.Port != "rep1" {
+		t.Errorf("a limit left at a representor: found %+v", found)
 	}
 }
 

@@ -190,7 +190,7 @@ func (r *Bandwidth) choices(snap *model.Snapshot) func(model.LimitKey) (string, 
 }
 
 // Plug implements loop.Plugs.
-func (r *Bandwidth) Plug(id model.NICID) (uint64, string) {
+func (r *Bandwidth) Plug(id model.NICID) (model.Rate, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.Core.Plug(id)

@@ -496,13 +496,13 @@ type waits struct {
 
 func (w *waits) Expect(model.NICID) {}
 
-func (w *waits) Plug(model.NICID) (uint64, string) {
+func (w *waits) Plug(model.NICID) (rate model.Rate, wait string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if time.Now().Before(w.until) {
-		return 0, "its guest is being limited first"
+		return rate, "its guest is being limited first"
 	}
-	return 2_500_000_000, ""
+	return model.Rate{Bits: 2_500_000_000}, ""
 }
 
 func (w *waits) Contained() []bandwidth.Contained { return nil }

@@ -78,16 +78,17 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 	if !rules.KeepSLAs {
 		return append(notes, "bandwidth.enabled is false in sluice.yaml: no SLA is enforced"), nil
 	}
-	return append(notes, withoutVF(&o.SLA, vm)...), nil
+	return append(notes, withoutVF(&o.SLA, vm, v.Snapshot)...), nil
 }
 
 // withoutVF says which parts of an SLA can be kept only on virtio: the VM then gets no VF.
-func withoutVF(s *model.SLA, vm *model.VM) (notes []string) {
+func withoutVF(s *model.SLA, vm *model.VM, snap *model.Snapshot) (notes []string) {
 	const kept = ", so the VM can neither get nor keep a VF while this is set"
 	if !s.Receive.IsZero() {
 		notes = append(notes, "nothing can limit what a VF receives"+kept)
 	}
-	if s.Limit.Packets > 0 && vm.InGuest != model.Yes {
+	onVF := func(n model.NIC) bool { return snap.PolicesVFs(n.Network) == model.Yes }
+	if s.Limit.Packets > 0 && vm.InGuest != model.Yes && !slices.ContainsFunc(vm.NICs, onVF) {
 		notes = append(notes, "only its guest could limit packets/s on a VF"+kept)
 	}
 	return notes

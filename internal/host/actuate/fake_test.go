@@ -15,6 +15,7 @@ import (
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/mirror"
 	"sluice/internal/host/netdev"
+	"sluice/internal/host/tap"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/host/vf"
@@ -23,7 +24,8 @@ import (
 
 // fakeHost is a host with a bridge br0, a PF pf0 in it with two VFs, and VMs. String prints all of its state that Steps change.
 type fakeHost struct {
-	cleared  []string // taps
+	cleared  []string                 // taps
+	policed  map[string]tap.PathRates // what may come in at representors
 	mu       sync.Mutex
 	vfs      []fakeVF
 	links    []netdev.Link
@@ -50,7 +52,8 @@ type fakeVF struct {
 func newFakeHost(vms int) *fakeHost {
 	f := &fakeHost{
 		fdb: map[model.MAC]string{}, selfs: map[model.MAC]bool{}, mirrors: map[string]bool{}, learning: true,
-		fail: map[string]error{},
+		policed: map[string]tap.PathRates{},
+		fail:    map[string]error{},
 		links: []netdev.Link{
 			{Index: 1, Name: "br0", Kind: "bridge", Up: true, Carrier: true},
 			{Index: 2, Name: "pf0", Master: 1, Up: true, Carrier: true},
@@ -247,6 +250,21 @@ func (f *fakeHost) PreparePort(_ context.Context, port string) error {
 	}
 	f.learning = false
 	return f.fail["PreparePort"]
+}
+
+// UpdateTap knows only representors, whose names begin with "rep".
+func (f *fakeHost) UpdateTap(_ context.Context, name string, edit func(*tap.Policy)) (tap.Policy, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail["UpdateTap"]; err != nil {
+		return tap.Policy{}, err
+	}
+	p := tap.Policy{Tap: name, Tx: f.policed[name]}
+	edit(&p)
+	if f.policed[name] = p.Tx; p.Tx.IsZero() {
+		delete(f.policed, name)
+	}
+	return p, nil
 }
 
 func (f *fakeHost) JoinAs(context.Context, string, string) error { panic("there are no representors") }

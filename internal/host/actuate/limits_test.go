@@ -2,6 +2,8 @@ package actuate
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"sluice/internal/host/libvirt"
@@ -103,5 +105,58 @@ func TestCanLimit(t *testing.T) {
 		if got := l.Can(snap, c.key); got != c.want {
 			t.Errorf("%+v where the PF says %s: %s, want %s", c.key, c.caps, got, c.want)
 		}
+	}
+}
+
+// Packets/s are limited at the VF's representor where that has been proved, from the plug on until the VF is released.
+func TestLimitsInPackets(t *testing.T) {
+	f, snap := limitedHost()
+	a := New(f, f.uplinks(), f, nil)
+	both := limitOf(1, 5e9)
+	both.Packets, both.Contract = 9000, model.Rate{Packets: 5000}
+	apply := func(l model.Limit) (model.Rate, error) {
+		now, err := a.Limits().Apply(t.Context(), snap, []model.Limit{l})
+		if len(now) == 0 {
+			return model.Rate{}, err
+		}
+		return now[0].Rate, err
+	}
+	at := func() uint64 { return f.policed["rep0"].Contract.Packets }
+	vf := &snap.PFs[0].VFs[0]
+	vf.Port = "rep0"
+	if got, err := apply(both); err != nil || got != (model.Rate{Bits: 5e9}) || at() != 0 {
+		t.Errorf("not proved: applied %v, %v, at the representor %d", got, err, at())
+	}
+	snap.PFs[0].Caps.VFPackets = model.Yes
+	if got, err := apply(both); err != nil || got != (model.Rate{Bits: 5e9, Packets: 5000}) || at() != 5000 {
+		t.Errorf("applied %v, %v, at the representor %d", got, err, at())
+	}
+	f.fail["UpdateTap"] = errors.New("no TCX")
+	if got, err := apply(both); err == nil || got != (model.Rate{}) {
+		t.Errorf("that fails: applied %v, %v", got, err)
+	}
+	delete(f.fail, "UpdateTap")
+	snap.PFs[0].Caps.VFPackets, vf.MaxPackets = model.Unknown, 5000 // the report does not count any more
+	if _, err := apply(both); err != nil || at() != 0 {
+		t.Errorf("no longer proved: %v, at the representor %d", err, at())
+	}
+	snap.PFs[0].Caps.VFPackets, vf.Port = model.Yes, ""
+	if _, err := apply(both); !errors.Is(err, model.ErrPermanent) {
+		t.Errorf("without a representor: %v", err)
+	}
+	f.vms[0].Hostdevs = nil
+	step := model.Step{Kind: model.StepSetVF, Subject: model.Subject{VM: id(1)}, VF: model.VFStep{ID: vf.ID, Address: addr(0), MAC: mac(1)}}
+	step.VF.Port, step.VF.MaxPackets = "rep0", 7000
+	if err := a.Do(t.Context(), step); err != nil || at() != 7000 {
+		t.Errorf("set-vf: %v, at the representor %d", err, at())
+	}
+	step.Kind, step.VF.MaxPackets = model.StepClearVF, 0
+	f.fail["UpdateTap"] = fmt.Errorf("representor: %w", model.ErrGone)
+	if err := a.Do(t.Context(), step); err != nil {
+		t.Errorf("clear-vf without a representor: %v", err)
+	}
+	delete(f.fail, "UpdateTap")
+	if err := a.Do(t.Context(), step); err != nil || at() != 0 {
+		t.Errorf("clear-vf: %v, at the representor %d", err, at())
 	}
 }

@@ -172,7 +172,7 @@ func owners(snap *model.Snapshot) map[string]model.NICID {
 	return whose
 }
 
-// Sweep removes policies from taps that belong to no VM of the Snapshot.
+// Sweep removes policies from taps that belong to no VM of the Snapshot, representors excepted.
 func (p *Police) Sweep(ctx context.Context, snap *model.Snapshot) error {
 	if p.unable != nil {
 		return nil
@@ -182,6 +182,11 @@ func (p *Police) Sweep(ctx context.Context, snap *model.Snapshot) error {
 		return err
 	}
 	whose := owners(snap)
+	for i := range snap.PFs {
+		for k := range snap.PFs[i].VFs {
+			whose[snap.PFs[i].VFs[k].Port] = model.NICID{} // at a representor the limit is the VF's, as its rate is
+		}
+	}
 	var errs []error
 	for i := range policies {
 		if _, there := whose[policies[i].Tap]; !there {

@@ -24,6 +24,9 @@ func (a *Actuator) setUp(ctx context.Context, s model.Step) error {
 	}
 	note, err := a.kernel.SetVF(ctx, s.VF.ID.PF, s.VF.ID.Index, vf.Settings{VLAN: s.VF.VLAN, SpoofCheck: true, MaxTxRate: s.VF.MaxTxRate})
 	a.note(s, note)
+	if err == nil && s.VF.Port != "" {
+		_, err = a.police(ctx, s.VF.Port, s.VF.MaxPackets)
+	}
 	return err
 }
 
@@ -36,7 +39,11 @@ func (a *Actuator) clearVF(ctx context.Context, s model.Step) error {
 	note, err := a.kernel.ClearVF(ctx, s.VF.ID.PF, s.VF.ID.Index)
 	a.note(s, note)
 	if errors.Is(err, model.ErrGone) {
-		return nil
+		err = nil
+	}
+	if s.VF.Port != "" {
+		_, failed := a.police(ctx, s.VF.Port, 0)
+		err = errors.Join(err, failed)
 	}
 	return err
 }

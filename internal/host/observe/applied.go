@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"sluice/internal/host/tap"
@@ -82,7 +83,8 @@ func addPorts(snap *model.Snapshot, ports []model.SwitchPortState) {
 	}
 }
 
-// addLimited adds the limited taps that belong to no NIC; for taps of NICs the bandwidth controller reports the limits.
+// addLimited adds the limits at representors to their VFs, and the limited taps that belong to no NIC; for taps of NICs the bandwidth
+// controller reports the limits.
 func addLimited(snap *model.Snapshot, taps []tap.Policy) {
 	if len(taps) == 0 {
 		return
@@ -91,9 +93,25 @@ func addLimited(snap *model.Snapshot, taps []tap.Policy) {
 	for _, n := range snap.NICs() {
 		owned[n.Tap] = true
 	}
+	for i := range snap.PFs {
+		if pf := &snap.PFs[i]; pf.Managed && pf.Uplink.Representors {
+			addAtRepresentors(pf.VFs, taps, owned)
+		}
+	}
 	for i := range taps {
 		if t := &taps[i]; t.Detached == model.Yes || !owned[t.Tap] {
 			snap.Limited = append(snap.Limited, model.TapLimit{Tap: t.Tap, Detached: t.Detached})
+		}
+	}
+}
+
+// addAtRepresentors adds the limits at the representors of VFs. Other programs of ours at one that has no limit are left to the caller.
+func addAtRepresentors(vfs []model.VF, taps []tap.Policy, owned map[string]bool) {
+	for i := range taps {
+		t := &taps[i]
+		at := slices.IndexFunc(vfs, func(vf model.VF) bool { return vf.Port == t.Tap && t.Detached != model.Yes })
+		if at >= 0 && t.Tx.Contract.Packets > 0 {
+			vfs[at].MaxPackets, owned[t.Tap] = t.Tx.Contract.Packets, true
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (j *joiner) pf(pf *model.PF, uses []vf.Use, vms []model.VM, w world) {
 	}
 	pf.Carry(own.Speed, model.CapacityConfigured, "")
 	if own.NoRates {
-		pf.Caps.MaxTxRate, pf.Caps.MinTxRate = model.No, model.No
+		pf.Caps.MaxTxRate, pf.Caps.MinTxRate, pf.Caps.VFPackets = model.No, model.No, model.No
 	}
 	if own.Network != "" {
 		label(pf, own.Network)

@@ -156,7 +156,7 @@ func (w *World) allowed(n *NIC, size float64) float64 {
 		take(h.rate(w.Now))
 	}
 	if vf := w.vf(n.hasVF); n.open && vf != nil {
-		take(model.Rate{Bits: vf.MaxTxRate})
+		take(model.Rate{Bits: vf.MaxTxRate, Packets: vf.MaxPackets})
 		return most
 	}
 	for _, by := range []string{byTree, byPolice} {

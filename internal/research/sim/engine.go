@@ -141,7 +141,7 @@ func (e *Engine) enforce(snap *model.Snapshot) {
 
 // limited reports whether a VF of the PF has a limit.
 func limited(pf model.PF) bool {
-	return slices.ContainsFunc(pf.VFs, func(vf model.VF) bool { return vf.MaxTxRate > 0 })
+	return slices.ContainsFunc(pf.VFs, func(vf model.VF) bool { return vf.MaxTxRate > 0 || vf.MaxPackets > 0 })
 }
 
 // launch starts Steps. Each takes effect part by part over its duration, then reports.

@@ -158,7 +158,7 @@ func (h *host) sound() error {
 	}
 	for _, p := range h.World.PFs() {
 		for _, vf := range p.VFs {
-			if seen[vf.ID] == "" && (!vf.MAC.IsZero() || vf.VLAN != 0 || vf.MaxTxRate != 0 || vf.Trust == model.Yes) {
+			if seen[vf.ID] == "" && (!vf.MAC.IsZero() || vf.VLAN != 0 || vf.MaxTxRate != 0 || vf.MaxPackets != 0 || vf.Trust == model.Yes) {
 				return fmt.Errorf("VF %s leaked: %+v", vf.ID, vf)
 			}
 		}

@@ -42,8 +42,11 @@ func (l limiter) Apply(_ context.Context, _ *model.Snapshot, batch []model.Limit
 func (l limiter) apply(limit *model.Limit) error {
 	for n := range l.w.nics() {
 		if vf := l.w.vf(n.hasVF); n.VM.ID == limit.VM && n.Alias == limit.NIC && vf != nil && !n.foreign {
-			vf.MaxTxRate = model.WholeMbit(limit.Tightest().Bits)
-			limit.Rate = model.Rate{Bits: vf.MaxTxRate}
+			vf.MaxTxRate, vf.MaxPackets = model.WholeMbit(limit.Tightest().Bits), 0
+			if l.w.pf(vf.ID.PF).Caps.VFPackets == model.Yes {
+				vf.MaxPackets = limit.Tightest().Packets
+			}
+			limit.Rate = model.Rate{Bits: vf.MaxTxRate, Packets: vf.MaxPackets}
 			return nil
 		}
 	}

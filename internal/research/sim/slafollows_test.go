@@ -177,3 +177,54 @@ func TestPlugWaitsForTheGuestsLimit(t *testing.T) {
 		t.Error("vm2, in whose guest limits can be set, has no VF either")
 	}
 }
+
+// The same for packets/s where they can be limited at representors: no guest helps, and each that has a VF is limited there from the
+// first frame on, also when the daemon is killed at a Step and the next one takes over.
+func TestPacketLimitFollowsTheVM(t *testing.T) {
+	const most, small = 1500, 672
+	for at := -1; at < 18; at++ {
+		h := limitedHost(t, model.Yes)
+		for _, v := range h.World.VMs() {
+			v.InGuest = false
+		}
+		h.World.Connect(h.World.PFs()[0], Representors)
+		for i := range h.rules.VMs {
+			h.rules.VMs[i].SLA.Limit.Packets = most
+		}
+		h.setRules(h.rules)
+		h.run(2 * time.Second)
+		onVF, steps := 0, 0
+		h.OnEvent = func(now time.Time) {
+			for n := range h.World.nics() {
+				if n.open {
+					onVF++
+				}
+				if got := h.World.allowed(n, small) / small; got > most {
+					t.Fatalf("killed at step %d: at %s %s may send %g packets/s (its VF %s, in use: %v)\n%s", at, now.Sub(epoch), n, got, n.hasVF,
+						n.open, h.dump())
+				}
+			}
+		}
+		h.OnStep = func(model.Step) Verdict {
+			if steps++; steps == at+1 {
+				h.At(h.World.Now, func() {
+					h.Kill()
+					h.At(h.World.Now.Add(3*time.Second), func() { h.boot(); h.control() })
+				})
+				return Verdict{Lose: true}
+			}
+			return Verdict{}
+		}
+		h.run(8 * time.Second)
+		for k, l := range h.loads {
+			l.pps = float64(1000 * (4 - k))
+		}
+		h.run(30 * time.Second)
+		if steps <= at || onVF == 0 {
+			t.Errorf("killed at step %d: %d steps, a VF in use at %d events: nothing was tried", at, steps, onVF)
+		}
+		if err := h.sound(); err != nil {
+			t.Errorf("killed at step %d: %v", at, err)
+		}
+	}
+}

@@ -238,11 +238,17 @@ func (w *World) Moves(v *VM) (pps, bytes, cpu float64) {
 // half falls with it, as answers do with requests. Where the links are shared, Traffic does this.
 func (w *World) through(n *NIC, pps, bytes float64) float64 {
 	vf := w.vf(n.hasVF)
-	sent := 8 * (bytes + Overhead*pps) / 2
-	if w.traffic != nil || !n.open || vf == nil || vf.MaxTxRate == 0 || sent <= float64(vf.MaxTxRate) {
+	if w.traffic != nil || !n.open || vf == nil {
 		return 1
 	}
-	return float64(vf.MaxTxRate) / sent
+	part := 1.0
+	if sent := 8 * (bytes + Overhead*pps) / 2; vf.MaxTxRate > 0 && sent > 0 {
+		part = min(part, float64(vf.MaxTxRate)/sent)
+	}
+	if vf.MaxPackets > 0 && pps > 0 {
+		part = min(part, float64(vf.MaxPackets)/(pps/2))
+	}
+	return part
 }
 
 // picture puts a NIC's share of the load on the path that the guest uses.

@@ -202,12 +202,14 @@ func (w *World) setUp(s model.Step) []part {
 			change(func(vf *model.VF) { vf.VLAN = s.VF.VLAN }),
 			change(func(vf *model.VF) { vf.SpoofCheck, vf.Trust = model.Yes, model.No }),
 			change(func(vf *model.VF) { vf.MaxTxRate = model.WholeMbit(s.VF.MaxTxRate) }),
+			change(func(vf *model.VF) { vf.MaxPackets = s.VF.MaxPackets }),
 		}
 	}
 	return []part{ // clear-vf
 		change(func(vf *model.VF) { vf.MAC = model.MAC{} }),
 		change(func(vf *model.VF) { vf.VLAN = 0 }),
 		change(func(vf *model.VF) { vf.MaxTxRate, vf.MinTxRate, vf.Trust = 0, 0, model.No }),
+		change(func(vf *model.VF) { vf.MaxPackets = 0 }),
 	}
 }
 

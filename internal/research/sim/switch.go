@@ -39,9 +39,11 @@ var kinds = map[Uplink]traits{
 	OVN:          {kind: "ovn", representors: true, logical: true},
 }
 
-// Connect makes the PF's Uplink one of that kind. PFs of one network have one kind.
+// Connect makes the PF's Uplink one of that kind. PFs of one network have one kind. Behind a Linux bridge, `sluice qualify` has found
+// that limits in packets/s hold at representors.
 func (w *World) Connect(p *PF, u Uplink) {
 	p.kind = kinds[u]
+	p.Caps.VFPackets = model.TriOf(u == Representors)
 	if p.kind.kind != "" {
 		p.Uplink = model.Uplink{Kind: p.kind.kind, Switch: p.Network, Port: p.Name, Representors: p.kind.representors}
 	}

@@ -97,6 +97,8 @@ func (d *domains) set(h []libvirt.Hostdev) {
 type rig struct {
 	t              *testing.T
 	wire, tap, lan *kerneltest.Port
+	host           *host
+	uplinks        uplink.Set
 	source         *observe.Source
 	actuator       *actuate.Actuator
 	frames         int
@@ -126,9 +128,10 @@ func newRig(t *testing.T) *rig {
 		ID: "id-1", Name: "vm1", State: model.VMRunning,
 		NICs: []model.NIC{{Alias: "ua-net0", MAC: guestMAC, Tap: "tap1", Failover: model.FailoverTeaming}},
 	}}}}
-	r.source = observe.New(h, uplink.Set{bridge.New(k)}, d, nil, observe.Options{Pool: observe.Pool{"pf0": {All: true}}})
+	r.host, r.uplinks = h, uplink.Set{bridge.New(k)}
+	r.source = observe.New(h, r.uplinks, d, nil, observe.Options{Pool: observe.Pool{"pf0": {All: true}}})
 	t.Cleanup(r.source.Close)
-	r.actuator = actuate.New(h, uplink.Set{bridge.New(k)}, d, nil)
+	r.actuator = actuate.New(h, r.uplinks, d, nil)
 	for _, p := range []string{"pf0", "tap1", "lan"} {
 		kerneltest.WaitForwarding(t, p)
 	}

@@ -187,6 +187,10 @@ func (h *host) ClearVF(_ context.Context, _ string, i int) (string, error) {
 	return "", h.set("ClearVF", i, func(vf *model.VF) { vf.MAC, vf.VLAN = model.MAC{}, 0 })
 }
 
+func (h *host) UpdateTap(context.Context, string, func(*tap.Policy)) (tap.Policy, error) {
+	return tap.Policy{}, nil
+}
+
 func (h *host) RemoveTap(context.Context, string) error { return nil }
 
 func (h *host) RemoveSwitchPort(context.Context, string) error { return nil }
