@@ -44,6 +44,7 @@ const (
 	ClaimMaxTxRate  = "max_tx_rate" // a VF's max_tx_rate is enforced
 	ClaimMinTxRate  = "min_tx_rate" // a VF's min_tx_rate is accepted and shown
 	ClaimVFCounters = "vf_counters" // the PF counts what its VFs move
+	ClaimVFPackets  = "vf_packets"  // packets/s of a VF can be limited at its representor; only of VFs that have one
 	ClaimPFFilters  = "pf_filters"  // the PF accepts filters for other MACs: Claim.Number is how many
 	ClaimSelfFDB    = "self_fdb"    // with such a filter, frames from a VF to that MAC reach the host
 	ClaimNeedsSelf  = "needs_self"  // without one, they do not

@@ -86,8 +86,12 @@ func printQualify(ctx context.Context, w, progress io.Writer, o Options, q quali
 		socket = o.Socket
 	}
 	say := func(text string) { _, _ = fmt.Fprintln(progress, text) }
+	pf, err := h.look(ctx, q.pf)
+	if err != nil {
+		return err
+	}
 	m, err := measure.Run(ctx, measure.Options{
-		PF: q.pf, Version: o.Version, Kernel: h.kernel, Domains: h.holders, Journal: h.reserved.path,
+		PF: q.pf, Version: o.Version, Kernel: h.kernel, Domains: h.holders, Journal: h.reserved.path, Uplink: pf.Uplink,
 		Free:     func(ctx context.Context) ([]model.VF, error) { return h.free(ctx, q.pf) },
 		SetAside: func(ctx context.Context, ids []model.VFID) error { return setAside(ctx, c.StateDir, socket, ids) },
 		Space:    measure.NewSpace, Counters: countersWithin,
@@ -122,8 +126,8 @@ func printQualify(ctx context.Context, w, progress io.Writer, o Options, q quali
 // process before it has restored everything.
 func outliveReaders() { signal.Ignore(syscall.SIGPIPE) }
 
-// free lists the unused VFs of a PF that are in the pool, from a fresh Snapshot.
-func (h *host) free(ctx context.Context, pf string) (out []model.VF, err error) {
+// look returns a PF from a fresh Snapshot.
+func (h *host) look(ctx context.Context, pf string) (*model.PF, error) {
 	h.source.Invalidate()
 	snap, err := h.source.Snapshot(ctx)
 	if err != nil {
@@ -132,6 +136,15 @@ func (h *host) free(ctx context.Context, pf string) (out []model.VF, err error) 
 	p := snap.FindPF(pf)
 	if p == nil {
 		return nil, fmt.Errorf("PF %s: %w", pf, model.ErrGone)
+	}
+	return p, nil
+}
+
+// free lists the unused VFs of a PF that are in the pool, from a fresh Snapshot.
+func (h *host) free(ctx context.Context, pf string) (out []model.VF, err error) {
+	p, err := h.look(ctx, pf)
+	if err != nil {
+		return nil, err
 	}
 	for i := range p.VFs {
 		if p.VFs[i].Owner == model.OwnerFree {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/base/rtnl"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/sysif"
 	"sluice/internal/model"
 )
@@ -25,19 +26,8 @@ func (h *Bridges) joinAs(ctx context.Context, dev, tap string) error {
 	if err != nil {
 		return fmt.Errorf("tap %s: %w", tap, err)
 	}
-	l, err := h.links.Link(ctx, dev)
+	l, err := h.enslave(ctx, dev, &like.bridge)
 	if err != nil {
-		return err
-	}
-	if l.Master != 0 && l.Master != like.bridge.Index {
-		return sysif.Permanent(fmt.Sprintf("it is a port of another interface: ip link set %s master %s", dev, like.bridge.Name))
-	}
-	if l.Master == 0 || !l.Up {
-		if err := h.k.Write.Do(ctx, enslaveRequest(l.Index, like.bridge.Index)); err != nil {
-			return err
-		}
-	}
-	if err := h.PreparePort(ctx, dev); err != nil {
 		return err
 	}
 	if like.bridge.VLANs {
@@ -46,6 +36,44 @@ func (h *Bridges) joinAs(ctx context.Context, dev, tap string) error {
 		}
 	}
 	return h.forwards(ctx, dev)
+}
+
+// enslave makes an interface a port of a bridge, up and without learning.
+func (h *Bridges) enslave(ctx context.Context, dev string, bridge *netdev.Link) (netdev.Link, error) {
+	l, err := h.links.Link(ctx, dev)
+	if err != nil {
+		return l, err
+	}
+	if l.Master != 0 && l.Master != bridge.Index {
+		return l, sysif.Permanent(fmt.Sprintf("it is a port of another interface: ip link set %s master %s", dev, bridge.Name))
+	}
+	if l.Master == 0 || !l.Up {
+		if err := h.k.Write.Do(ctx, enslaveRequest(l.Index, bridge.Index)); err != nil {
+			return l, err
+		}
+	}
+	return l, h.PreparePort(ctx, dev)
+}
+
+// Join makes an interface a port of a bridge as JoinAs does, in the VLANs that the bridge gives to new ports.
+func (h *Bridges) Join(ctx context.Context, dev, bridge string) error {
+	to, err := h.links.Link(ctx, bridge)
+	if err == nil {
+		_, err = h.enslave(ctx, dev, &to)
+	}
+	if err == nil {
+		err = h.forwards(ctx, dev)
+	}
+	return sysif.Fail("make it a port of "+bridge+":", dev, err)
+}
+
+// Leave takes an interface out of its bridge, and sets it down if that is wanted.
+func (h *Bridges) Leave(ctx context.Context, dev string, down bool) error {
+	l, err := h.links.Link(ctx, dev)
+	if err == nil {
+		err = h.k.Write.Do(ctx, leaveRequest(l.Index, down))
+	}
+	return sysif.Fail("take it out of its bridge:", dev, err)
 }
 
 // forwards fails while a port waits for the spanning tree protocol.
@@ -107,4 +135,13 @@ func enslaveRequest(index, bridge int) *rtnl.Request {
 	binary.NativeEndian.PutUint32(msg[8:], unix.IFF_UP)
 	binary.NativeEndian.PutUint32(msg[12:], unix.IFF_UP)
 	return rtnl.NewRequest(unix.RTM_SETLINK, 0, msg).U32(unix.IFLA_MASTER, uint32(bridge))
+}
+
+// leaveRequest takes an interface out of its bridge, and sets it down if that is wanted.
+func leaveRequest(index int, down bool) *rtnl.Request {
+	msg := rtnl.Link(unix.AF_UNSPEC, index)
+	if down {
+		binary.NativeEndian.PutUint32(msg[12:], unix.IFF_UP)
+	}
+	return rtnl.NewRequest(unix.RTM_SETLINK, 0, msg).U32(unix.IFLA_MASTER, 0)
 }

@@ -79,3 +79,32 @@ func TestJoinAsWaitsForSTP(t *testing.T) {
 		t.Errorf("a port that does not forward: %v", err)
 	}
 }
+
+// TestJoinAndLeave makes an interface a port of a bridge for a while, and leaves it as it was.
+func TestJoinAndLeave(t *testing.T) {
+	h := newHost(t)
+	kerneltest.NewBridge(t, "br0")
+	kerneltest.NewPort(t, "rep0", "")
+	kerneltest.IP(t, "link set rep0 down")
+	for range 2 {
+		kerneltest.Must(t, h.Join(kerneltest.Soon(t), "rep0", "br0"))
+		kerneltest.WaitForwarding(t, "rep0")
+		if out := kerneltest.IP(t, "-d link show rep0"); !strings.Contains(out, "master br0") || !strings.Contains(out, "learning off") {
+			t.Errorf("joined: %s", out)
+		}
+	}
+	for _, down := range []bool{false, true, true} {
+		kerneltest.Must(t, h.Leave(kerneltest.Soon(t), "rep0", down))
+		if out := kerneltest.IP(t, "link show rep0"); strings.Contains(out, "master") || strings.Contains(out, ",UP") == down {
+			t.Errorf("left, down %v: %s", down, out)
+		}
+	}
+	kerneltest.NewBridge(t, "br7")
+	kerneltest.Must(t, h.Join(kerneltest.Soon(t), "rep0", "br7"))
+	if err := h.Join(kerneltest.Soon(t), "rep0", "br0"); !errors.Is(err, model.ErrPermanent) {
+		t.Errorf("it is in another bridge: %v", err)
+	}
+	if err := h.Join(kerneltest.Soon(t), "rep0", "br9"); err == nil {
+		t.Error("joined a bridge that is not there")
+	}
+}

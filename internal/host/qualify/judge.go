@@ -57,6 +57,9 @@ func claims(m *Measured) []api.Claim {
 			list = append(list, pass(p, c))
 		}
 	}
+	if m.Packets.Tried {
+		list = append(list, packets(&m.Packets))
+	}
 	return append(list, spoof(&m.Spoof))
 }
 
@@ -121,15 +124,35 @@ func maxRate(r *Rate, table model.Tri) api.Claim {
 		return settle(c, model.No, "the driver refuses it: "+r.Refused)
 	case r.Error != "":
 		return settle(c, model.Unknown, r.Error)
-	case r.Limit == 0:
+	}
+	return limited(c, r.Free, limit, r.Limited, evidence, "the driver accepts it but does not enforce it")
+}
+
+func packets(r *PacketRate) api.Claim {
+	c := api.Claim{Code: api.ClaimVFPackets, Text: "the host's kernel can limit packets/s at a VF's representor"}
+	pps := func(n float64) string { return model.SI(n) + " packets/s" }
+	evidence := fmt.Sprintf("%s arrived with a limit of %s, %s without", pps(r.Limited), pps(float64(r.Limit)), pps(r.Free))
+	switch {
+	case r.Refused != "":
+		return settle(c, model.No, "the kernel refuses it: "+r.Refused)
+	case r.Error != "":
+		return settle(c, model.Unknown, r.Error)
+	}
+	return limited(c, r.Free, float64(r.Limit), r.Limited, evidence, "the NIC forwards frames without the host")
+}
+
+// limited judges what passed without a limit and with one. breaks says what it means if the limit is not kept.
+func limited(c api.Claim, free, limit, passed float64, evidence, breaks string) api.Claim {
+	switch {
+	case limit == 0:
 		return settle(c, model.Unknown, "not tried")
-	case r.Limited >= brokenFrom*limit: // this proves it, however low the unlimited rate was
-		return settle(c, model.No, "the driver accepts it but does not enforce it: "+evidence)
-	case r.Free < freeFrom*limit:
+	case passed >= brokenFrom*limit: // this proves it, however low the unlimited rate was
+		return settle(c, model.No, breaks+": "+evidence)
+	case free < freeFrom*limit:
 		return settle(c, model.Unknown, evidence+": too little without it to see an effect of the limit")
-	case r.Limited == 0:
+	case passed == 0:
 		return settle(c, model.Unknown, evidence+": a limit should let something pass")
-	case r.Limited <= keptWithin*limit:
+	case passed <= keptWithin*limit:
 		return settle(c, model.Yes, evidence)
 	}
 	return settle(c, model.Unknown, evidence+": too close to the limit to tell")

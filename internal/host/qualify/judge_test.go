@@ -157,6 +157,14 @@ func TestFacts(t *testing.T) {
 	if lost, ok := Lost([]api.Qualification{q}); ok {
 		t.Errorf("lost %v without a move", lost)
 	}
+	q = Judge(&Measured{Packets: PacketRate{Tried: true, Free: 8e5, Limit: 2e5, Limited: 2.1e5}})
+	f = FactsOf(&q)
+	legacy, switchdev := model.PF{}, model.PF{Uplink: model.Uplink{Representors: true}}
+	f.Over(&legacy)
+	f.Over(&switchdev)
+	if legacy.Caps.VFPackets != model.Unknown || switchdev.Caps.VFPackets != model.Yes {
+		t.Errorf("packets/s of VFs: in mode legacy %s, in mode switchdev %s", legacy.Caps.VFPackets, switchdev.Caps.VFPackets)
+	}
 }
 
 // Of several measured capacities the lowest counts, and only at the speed that the link had then; one that may be the peer's does not.
@@ -253,5 +261,31 @@ func TestProblems(t *testing.T) {
 	q.Hardware.Emulated = true
 	if got := text(&q, hw); got != "" {
 		t.Errorf("%q: an emulated NIC proves nothing about speed", got)
+	}
+}
+
+// When a limit in packets/s counts as kept at a representor.
+func TestPackets(t *testing.T) {
+	for name, c := range map[string]struct {
+		m    PacketRate
+		want string
+	}{
+		"kept":                 {PacketRate{Free: 8e5, Limit: 2e5, Limited: 2.2e5}, "yes"},
+		"not kept":             {PacketRate{Free: 8e5, Limit: 2e5, Limited: 7e5}, "no"},
+		"between":              {PacketRate{Free: 8e5, Limit: 2e5, Limited: 2.7e5}, "unknown"},
+		"nothing passes":       {PacketRate{Free: 8e5, Limit: 2e5}, "unknown"},
+		"nothing passed":       {PacketRate{Limit: 1000}, "unknown"},
+		"few pass anyhow":      {PacketRate{Free: 1500, Limit: 1000, Limited: 900}, "unknown"},
+		"the kernel cannot":    {PacketRate{Free: 8e5, Refused: "needs TCX"}, "no"},
+		"it failed":            {PacketRate{Free: 8e5, Limit: 2e5, Limited: 2e5, Error: "no buffer space"}, "unknown"},
+		"it was not tried yet": {PacketRate{}, "unknown"},
+	} {
+		c.m.Tried = true
+		q := Judge(&Measured{Packets: c.m})
+		for _, claim := range q.Claims {
+			if claim.Code == api.ClaimVFPackets && claim.Measured != c.want {
+				t.Errorf("%s: %q (%s), want %q", name, claim.Measured, claim.Evidence, c.want)
+			}
+		}
 	}
 }

@@ -24,6 +24,7 @@ type Measured struct {
 	Passes             map[string]Count // by the code of the claim
 	MaxRate            Rate
 	MinRate            MinRate
+	Packets            PacketRate
 	Counters           Counted
 	Filters            Filters
 	Spoof              Spoof
@@ -45,6 +46,16 @@ type Rate struct {
 	Limit   uint64
 	Limited float64
 	Refused string // the driver's error when the limit was set
+	Error   string
+}
+
+// PacketRate is what arrives of a VF's small frames without a limit at its representor and with one, in packets/s.
+type PacketRate struct {
+	Tried   bool // the VFs have representors
+	Free    float64
+	Limit   uint64
+	Limited float64
+	Refused string // the kernel's error when the limit was set
 	Error   string
 }
 

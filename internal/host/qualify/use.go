@@ -14,6 +14,7 @@ type Facts struct {
 	MaxTxRate  model.Tri
 	MinTxRate  model.Tri
 	VFCounters model.Tri
+	VFPackets  model.Tri
 	SelfSlots  int // number of filters that the PF accepts
 
 	Capacity uint64 // bits/s that the link carries: the lowest figure, if frames with several tags were measured
@@ -45,6 +46,8 @@ func FactsOf(q *api.Qualification) Facts {
 			}
 		case api.ClaimVFCounters:
 			f.VFCounters = tri(c.Measured)
+		case api.ClaimVFPackets:
+			f.VFPackets = tri(c.Measured)
 		case api.ClaimPFFilters:
 			f.SelfSlots = c.Number
 		}
@@ -69,6 +72,9 @@ func (f *Facts) Over(pf *model.PF) {
 		if x.fact != model.Unknown {
 			*x.to = x.fact
 		}
+	}
+	if pf.Uplink.Representors {
+		pf.Caps.VFPackets = f.VFPackets
 	}
 	if f.SelfSlots > 0 {
 		pf.SelfSlots = f.SelfSlots

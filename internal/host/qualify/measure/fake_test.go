@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 
 	"sluice/internal/host/kernel/frames"
 	"sluice/internal/host/netdev"
+	"sluice/internal/host/tap"
+	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
@@ -27,12 +30,34 @@ type fake struct {
 	open  []bool   // a process has it open
 	held  map[model.PCIAddress]string
 	space *fakeSpace
+	ports []fakePort // the representors of its VFs; nil: it is in mode legacy
+	alone bool       // its embedded switch forwards frames between VFs by itself
 
 	calls  int
 	at     func(call int, what string) error // before each change; nil: nothing happens
 	wrong  []string                          // changes of a VF that somebody else uses
 	late   bool                              // what comes now had looked before
 	floods int
+}
+
+// fakePort is the representor of a VF.
+type fakePort struct {
+	master  int // 7: br0
+	up      bool
+	pins    []model.MAC
+	packets uint64 // packets/s that it lets in, 0: all
+}
+
+// newSwitchdev makes a host whose NIC is in mode switchdev. The representors of VFs 4 and 6 are in no bridge, that of VF 5 is a port.
+func newSwitchdev() *fake {
+	f := newFake()
+	f.pf.Uplink = model.Uplink{Kind: bridge.Kind, Switch: "br0", Port: "pf0", Representors: true}
+	f.ports = make([]fakePort, len(f.pf.VFs))
+	for i := range f.pf.VFs {
+		f.pf.VFs[i].Port = fmt.Sprintf("rep%d", i)
+	}
+	f.ports[5] = fakePort{master: 7, up: true, pins: []model.MAC{{2, 8}}}
+	return f
 }
 
 const slots = 16
@@ -67,7 +92,70 @@ func (f *fake) String() string {
 		v := &f.pf.VFs[i]
 		fmt.Fprintln(&b, v.ID, v.Driver, f.over[i], v.MAC, v.VLAN, v.MinTxRate, v.MaxTxRate, v.SpoofCheck, v.Trust, f.in[i])
 	}
+	fmt.Fprintln(&b, f.ports)
 	return b.String()
+}
+
+// port finds a representor.
+func (f *fake) port(name string) *fakePort {
+	for i := range f.ports {
+		if f.pf.VFs[i].Port == name {
+			return &f.ports[i]
+		}
+	}
+	return nil
+}
+
+func (f *fake) changePort(ctx context.Context, name, what string, edit func(*fakePort)) error {
+	p := f.port(name)
+	if p == nil {
+		return model.ErrGone
+	}
+	if err := f.change(ctx, what); err != nil {
+		return err
+	}
+	edit(p)
+	return nil
+}
+
+func (f *fake) Link(_ context.Context, name string) (netdev.Link, error) {
+	p := f.port(name)
+	if p == nil {
+		return netdev.Link{}, model.ErrGone
+	}
+	return netdev.Link{Name: name, Master: p.master, Up: p.up}, nil
+}
+
+func (f *fake) Join(ctx context.Context, dev, bridge string) error {
+	if bridge != "br0" {
+		return errors.New("another bridge")
+	}
+	return f.changePort(ctx, dev, "join", func(p *fakePort) { p.master, p.up = 7, true })
+}
+
+func (f *fake) Leave(ctx context.Context, dev string, down bool) error {
+	return f.changePort(ctx, dev, "leave", func(p *fakePort) { p.master, p.up, p.pins = 0, p.up && !down, nil })
+}
+
+func (f *fake) PinFDB(ctx context.Context, mac model.MAC, _ int, port string) error {
+	return f.changePort(ctx, port, "pin", func(p *fakePort) { p.pins = append(p.pins, mac) })
+}
+
+func (f *fake) UnpinFDB(ctx context.Context, mac model.MAC, _ int, port string) error {
+	return f.changePort(ctx, port, "unpin", func(p *fakePort) {
+		p.pins = slices.DeleteFunc(slices.Clone(p.pins), func(m model.MAC) bool { return m == mac })
+	})
+}
+
+func (f *fake) UpdateTap(ctx context.Context, name string, edit func(*tap.Policy)) (tap.Policy, error) {
+	var policy tap.Policy
+	edit(&policy)
+	err := f.changePort(ctx, name, "police", func(p *fakePort) { p.packets = policy.Tx.Contract.Packets })
+	return policy, err
+}
+
+func (f *fake) RemoveTap(ctx context.Context, name string) error {
+	return f.changePort(ctx, name, "remove police", func(p *fakePort) { p.packets = 0 })
 }
 
 func (f *fake) byAddress(addr model.PCIAddress) int {
@@ -336,7 +424,16 @@ func (s *fakeSpace) Pass(ctx context.Context, from, to string, fr frames.Frame, 
 	return 0, nil
 }
 
-func (s *fakeSpace) Flood(ctx context.Context, _, _ string, _ frames.Frame, _ time.Duration) (float64, error) {
+func (s *fakeSpace) Flood(ctx context.Context, from, to string, fr frames.Frame, _ time.Duration) (float64, error) {
 	s.f.floods++
-	return 5000, s.f.change(ctx, "flood")
+	passed := 5000.0
+	for i := range s.f.ports {
+		if s.f.in[i] == from && s.f.ports[i].packets > 0 && !s.f.alone {
+			passed = min(passed, float64(s.f.ports[i].packets))
+		}
+		if s.f.in[i] == to && !slices.Contains(s.f.ports[i].pins, fr.To) {
+			passed = 0
+		}
+	}
+	return passed, s.f.change(ctx, "flood")
 }

@@ -27,6 +27,8 @@ type Journal struct {
 type Found struct {
 	model.VF
 	Override string `json:"driver_override,omitempty"`
+	Alone    bool   `json:"representor_alone,omitempty"` // its representor was no port of anything
+	Down     bool   `json:"representor_down,omitempty"`  // its representor was down
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 
 	"sluice/internal/host/kernel/frames"
 	"sluice/internal/host/netdev"
+	"sluice/internal/host/tap"
 	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
@@ -36,6 +37,15 @@ type Kernel interface {
 	Selfs(ctx context.Context, pf string) ([]model.MAC, error)
 	AddSelf(ctx context.Context, pf string, mac model.MAC) error
 	DelSelf(ctx context.Context, pf string, mac model.MAC) error
+
+	// The representors of VFs, as ports of a Linux bridge.
+	Link(ctx context.Context, name string) (netdev.Link, error)
+	Join(ctx context.Context, dev, bridge string) error
+	Leave(ctx context.Context, dev string, down bool) error
+	PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
+	UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error
+	UpdateTap(ctx context.Context, tap string, edit func(*tap.Policy)) (tap.Policy, error)
+	RemoveTap(ctx context.Context, tap string) error
 }
 
 // Domains returns the PCI devices that domains have, with the domains' names.

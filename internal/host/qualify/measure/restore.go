@@ -70,6 +70,9 @@ func (r *restorer) filters(ctx context.Context) (failed []string) {
 
 // vf restores the previous state of a VF, unless somebody else now uses it.
 func (r *restorer) vf(ctx context.Context, was *Found) error {
+	if err := r.representor(ctx, was); err != nil {
+		return err
+	}
 	now, use, err := find(ctx, r.k, was.ID)
 	switch {
 	case errors.Is(err, model.ErrGone):
@@ -97,6 +100,9 @@ func (r *restorer) vf(ctx context.Context, was *Found) error {
 		return err
 	}
 	if err := r.driver(ctx, was); err != nil {
+		return err
+	}
+	if err := r.leave(ctx, was); err != nil {
 		return err
 	}
 	return r.verify(ctx, &was.VF)

@@ -22,6 +22,7 @@ type Options struct {
 	Version string
 	Kernel  Kernel
 	Domains Domains
+	Uplink  model.Uplink // of the PF
 	// Free returns the VFs of the PF that are in Sluice's pool and unused, read afresh from the host.
 	Free func(ctx context.Context) ([]model.VF, error)
 	// SetAside waits until no daemon of this host assigns these VFs or has a move in progress with one. The journal already lists them when
@@ -134,6 +135,9 @@ func (r *run) choose(ctx context.Context) error {
 		if found.Override, err = r.Kernel.DriverOverride(found.Address); err != nil {
 			return err
 		}
+		if err = r.foundPort(ctx, &found); err != nil {
+			return err
+		}
 		r.journal.VFs = append(r.journal.VFs, found)
 		r.vfs = append(r.vfs, &lent{was: free[i], driver: free[i].Driver, mac: free[i].MAC})
 	}
@@ -165,9 +169,11 @@ func madeUp() model.MAC {
 	return m
 }
 
+func (r *run) address(n int) model.MAC { return r.journal.address(n) }
+
 // address returns MAC number n of this measurement.
-func (r *run) address(n int) model.MAC {
-	m := r.journal.Filters
+func (j *Journal) address(n int) model.MAC {
+	m := j.Filters
 	m[4], m[5] = byte(n>>8), byte(n)
 	return m
 }
@@ -242,7 +248,7 @@ func (r *run) ours(ctx context.Context, l *lent) error {
 // measure runs all parts, ordered so that none depends on a later one.
 func (r *run) measure(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		r.prepare, r.filters, r.times, r.lendAll, r.minRate, r.passes, r.counters, r.spoof, r.maxRate,
+		r.prepare, r.filters, r.times, r.lendAll, r.minRate, r.passes, r.counters, r.spoof, r.maxRate, r.packets,
 	} {
 		if err := part(ctx); err != nil {
 			return err

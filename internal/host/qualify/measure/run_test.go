@@ -15,7 +15,7 @@ import (
 
 func options(t *testing.T, f *fake) Options {
 	return Options{
-		PF: "pf0", Version: "test", Kernel: f, Journal: filepath.Join(memory(t), "qualify.json"), Space: f.newSpace,
+		PF: "pf0", Version: "test", Kernel: f, Uplink: f.pf.Uplink, Journal: filepath.Join(memory(t), "qualify.json"), Space: f.newSpace,
 		Domains:  func(context.Context) (map[model.PCIAddress]string, error) { return f.held, nil },
 		Free:     func(context.Context) ([]model.VF, error) { return append([]model.VF(nil), f.pf.VFs[4:]...), nil },
 		SetAside: func(context.Context, []model.VFID) error { return nil },
@@ -82,10 +82,50 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// Whether packets/s can be limited at representors depends on who forwards the frames.
+func TestPackets(t *testing.T) {
+	for name, c := range map[string]struct {
+		host func() *fake
+		with func(*fake)
+		want string // the claim; "": none
+		says string
+	}{
+		"the host forwards":   {newSwitchdev, func(*fake) {}, "yes", "1.25k packets/s arrived with a limit of 1.25k packets/s, 5k packets/s without"},
+		"the NIC forwards":    {newSwitchdev, func(f *fake) { f.alone = true }, "no", "the NIC forwards frames without the host: 5k packets/s arrived"},
+		"behind OVN":          {newSwitchdev, func(f *fake) { f.pf.Uplink.Kind = "ovn" }, "unknown", "not tried"},
+		"no representor here": {newSwitchdev, func(f *fake) { f.pf.VFs[6].Port = "" }, "unknown", "VF pf0/6 has no representor"},
+		"mode legacy":         {newFake, func(*fake) {}, "", ""},
+	} {
+		f := c.host()
+		c.with(f)
+		before := f.String()
+		m, err := Run(t.Context(), options(t, f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := qualify.Judge(m)
+		got, evidence := "", ""
+		for _, claim := range q.Claims {
+			if claim.Code == api.ClaimVFPackets {
+				got, evidence = claim.Measured, claim.Evidence
+			}
+		}
+		if got != c.want || !strings.Contains(evidence, c.says) {
+			t.Errorf("%s: %q, %q; want %q, %q", name, got, evidence, c.want, c.says)
+		}
+		if f.String() != before {
+			t.Errorf("%s: it was\n%sand is\n%s", name, before, f)
+		}
+	}
+}
+
+// hosts have NICs in both modes.
+var hosts = map[string]func() *fake{"legacy": newFake, "switchdev": newSwitchdev}
+
 // changes returns the number of changes of a complete run.
-func changes(t *testing.T) int {
+func changes(t *testing.T, host func() *fake) int {
 	t.Helper()
-	f := newFake()
+	f := host()
 	if _, err := Run(t.Context(), options(t, f)); err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +147,14 @@ func killed(ctx context.Context, o Options) (dead bool) {
 }
 
 func TestKilledAtEachChange(t *testing.T) {
-	for n := 1; n <= changes(t); n++ {
-		f := newFake()
+	for mode, host := range hosts {
+		t.Run(mode, func(t *testing.T) { killedAtEachChange(t, host) })
+	}
+}
+
+func killedAtEachChange(t *testing.T, host func() *fake) {
+	for n := 1; n <= changes(t, host); n++ {
+		f := host()
 		o := options(t, f)
 		before := f.String()
 		f.at = func(call int, _ string) error {
@@ -133,9 +179,15 @@ func TestKilledAtEachChange(t *testing.T) {
 }
 
 func TestInterruptedOrFailingAtEachChange(t *testing.T) {
-	for n := 1; n <= changes(t); n++ {
+	for mode, host := range hosts {
+		t.Run(mode, func(t *testing.T) { failingAtEachChange(t, host) })
+	}
+}
+
+func failingAtEachChange(t *testing.T, host func() *fake) {
+	for n := 1; n <= changes(t, host); n++ {
 		for _, fails := range []bool{false, true} {
-			f := newFake()
+			f := host()
 			o := options(t, f)
 			before := f.String()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -176,7 +228,7 @@ func TestTakenAtEachChange(t *testing.T) {
 		"another MAC": func(f *fake, vf int) { f.pf.VFs[vf].MAC = model.MAC{2, 7, 7} },
 	}
 	for name, take := range takes {
-		for n := 1; n <= changes(t); n++ {
+		for n := 1; n <= changes(t, newFake); n++ {
 			f := newFake()
 			o := options(t, f)
 			before := f.String()

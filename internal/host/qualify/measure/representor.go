@@ -1,0 +1,124 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/internal/host/kernel/frames"
+	"sluice/internal/host/tap"
+	"sluice/internal/host/uplink/bridge"
+	"sluice/internal/model"
+)
+
+// leastPackets is the lowest limit that is tried, packets/s.
+const leastPackets = 1000
+
+// packets sends from one VF to the other through the bridge that their representors are ports of, without a limit at the sender's
+// representor and with one. If the NIC forwards the frames itself, the host cannot limit them.
+func (r *run) packets(ctx context.Context) error {
+	if !r.Uplink.Representors {
+		return nil
+	}
+	p := &r.m.Packets
+	p.Tried = true
+	ready := r.usable()
+	switch {
+	case r.Uplink.Kind != bridge.Kind:
+		p.Error = "not tried: frames of these VFs pass " + r.Uplink.Switch + " as those of VMs only"
+		return nil
+	case len(ready) < lendMost:
+		p.Error = "not tried: it needs two free VFs that the host has a driver for"
+		return nil
+	}
+	a, b := ready[0], ready[1]
+	err := r.step(ctx, "joining the representors of two VFs to "+r.Uplink.Switch, func() error {
+		for _, l := range ready {
+			if err := r.join(ctx, l); err != nil {
+				p.Error = err.Error()
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || p.Error != "" {
+		return err
+	}
+	f := frames.Frame{To: b.mac, From: a.mac}
+	err = r.step(ctx, "sending small frames from one VF to the other, for a second", func() (err error) {
+		p.Free, err = r.space.Flood(ctx, a.name, b.name, f, floodFor)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.step(ctx, "and with a limit at its representor", func() error {
+		limit := max(leastPackets, uint64(p.Free/4))
+		if err := r.police(ctx, a.was.Port, limit); err != nil {
+			p.Refused = reason(err)
+			return nil
+		}
+		var err error
+		p.Limit = limit
+		if p.Limited, err = r.space.Flood(ctx, a.name, b.name, f, floodFor); err != nil {
+			p.Error = err.Error()
+		}
+		return errors.Join(err, r.police(ctx, a.was.Port, 0))
+	})
+}
+
+// join makes the representor of a VF a port of the bridge, which then sends frames for the VF's MAC there.
+func (r *run) join(ctx context.Context, l *lent) error {
+	if l.was.Port == "" {
+		return fmt.Errorf("VF %s has no representor in this network namespace", l.was.ID)
+	}
+	if err := r.Kernel.Join(ctx, l.was.Port, r.Uplink.Switch); err != nil {
+		return err
+	}
+	return r.Kernel.PinFDB(ctx, l.mac, 0, l.was.Port)
+}
+
+// police limits what comes in at a representor, in packets/s; 0: no limit.
+func (r *run) police(ctx context.Context, representor string, packets uint64) error {
+	_, err := r.Kernel.UpdateTap(ctx, representor, func(p *tap.Policy) {
+		p.Tx = tap.PathRates{Contract: model.Rate{Packets: packets}}
+	})
+	return err
+}
+
+// foundPort records the state of a VF's representor.
+func (r *run) foundPort(ctx context.Context, found *Found) error {
+	if !r.Uplink.Representors || found.Port == "" {
+		return nil
+	}
+	l, err := r.Kernel.Link(ctx, found.Port)
+	found.Alone, found.Down = l.Master == 0, !l.Up
+	return err
+}
+
+// representor removes what the measurement has put at the representor of a VF; it stays a port until the VF is as it was.
+func (r *restorer) representor(ctx context.Context, was *Found) error {
+	if was.Port == "" {
+		return nil
+	}
+	if _, err := r.k.Link(ctx, was.Port); errors.Is(err, model.ErrGone) {
+		return nil
+	}
+	err := r.k.RemoveTap(ctx, was.Port)
+	for i := range r.j.VFs {
+		err = errors.Join(err, r.k.UnpinFDB(ctx, r.j.address(i), 0, was.Port))
+	}
+	return err
+}
+
+// leave takes the representor of a VF out of the bridge that the measurement has put it into.
+func (r *restorer) leave(ctx context.Context, was *Found) error {
+	if was.Port == "" || !was.Alone {
+		return nil
+	}
+	l, err := r.k.Link(ctx, was.Port)
+	if errors.Is(err, model.ErrGone) || err == nil && l.Master == 0 && l.Up != was.Down {
+		return nil
+	}
+	return errors.Join(err, r.k.Leave(ctx, was.Port, was.Down))
+}
