@@ -179,7 +179,7 @@ type VF struct {
 	MaxTxRate  uint64     `json:"max_tx_rate_bits"` // bits/s, 0: no limit
 	MinTxRate  uint64     `json:"min_tx_rate_bits"`
 	MaxPackets uint64     `json:"max_packets_s,omitempty"` // packets/s that pass its representor of what it sends, 0: no limit
-	RateNode   string     `json:"rate_node,omitempty"`     // the devlink rate node that somebody put it into: it may get less than its own rates
+	RateNode   string     `json:"rate_node,omitempty"`     // the devlink rate node that it is in, somebody's: it may get less than its rates
 	SpoofCheck Tri        `json:"spoof_check"`
 	Trust      Tri        `json:"trust"`
 	Owner      Owner      `json:"owner"`

@@ -82,7 +82,9 @@ func (r *results) add(l model.Limit, failed error) {
 }
 
 // apply returns the rate and the guarantee that are then in force.
-func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.Domain, limit model.Limit) (now model.Rate, least uint64, err error) {
+func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.Domain, limit model.Limit) (
+	now model.Rate, least uint64, err error,
+) {
 	held, nic := snap.VFBehind(limit.VM, limit.NIC)
 	if held == nil {
 		return now, 0, fmt.Errorf("limit NIC %s of VM %s: it has no VF", limit.NIC, limit.VM)

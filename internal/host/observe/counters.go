@@ -63,6 +63,7 @@ type whose struct {
 type whoseVF struct {
 	nic model.NICID
 	vf  model.VFID
+	own bool // the representor counts as the VF does
 }
 
 // whosePF is a PF that counts per VF. nics is indexed by VF; an entry without VM is a VF behind no NIC.
@@ -92,8 +93,8 @@ func (c *Counters) Follow(s *model.Snapshot) {
 		switch pf := s.FindPF(n.VF.PF); {
 		case pf == nil:
 		case pf.Uplink.Representors:
-			if vf := s.FindVF(n.VF); vf != nil && vf.PortIndex > 0 {
-				w.reps[vf.PortIndex] = whoseVF{id, n.VF}
+			if held := s.FindVF(n.VF); held != nil && held.PortIndex > 0 {
+				w.reps[held.PortIndex] = whoseVF{id, n.VF, vf.OwnCounters(pf.Driver)}
 			}
 		case countsVFs(pf, n):
 			w.pf(place, pf).nics[n.VF.Index] = id
@@ -137,7 +138,10 @@ func (c *Counters) Read(ctx context.Context, buf []Count) ([]Count, error) {
 	}
 	for i := range links {
 		if at, ok := w.reps[links[i].Index]; ok {
-			t := hostCounts(links[i].Counters).swapped()
+			t := hostCounts(links[i].Counters)
+			if !at.own {
+				t = t.swapped()
+			}
 			buf = append(buf, Count{at.nic, at.vf, links[i].Index, now, t.rxPackets, t.txPackets, t.rxBytes, t.txBytes})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sluice/internal/control/claim"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/netdev"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -144,16 +145,20 @@ func (s *Source) countVFs(ctx context.Context, snap *model.Snapshot) (map[string
 	return out, trouble
 }
 
-// representors returns the counters of a PF's VFs as their representors have them, in which directions are the other way round.
+// representors returns the counters of a PF's VFs as their representors have them. With most drivers directions are the other way round
+// there.
 func (s *Source) representors(pf *model.PF) map[int]netdev.Counters {
 	byVF := make(map[int]netdev.Counters, len(pf.VFs))
 	for i := range pf.VFs {
 		if l := s.join.links.ByName[pf.VFs[i].Port]; l != nil {
 			c := l.Counters
-			byVF[pf.VFs[i].ID.Index] = netdev.Counters{
-				RxPackets: c.TxPackets, TxPackets: c.RxPackets, RxBytes: c.TxBytes, TxBytes: c.RxBytes,
-				RxDropped: c.TxDropped, TxDropped: c.RxDropped,
+			if !vf.OwnCounters(pf.Driver) {
+				c = netdev.Counters{
+					RxPackets: c.TxPackets, TxPackets: c.RxPackets, RxBytes: c.TxBytes, TxBytes: c.RxBytes,
+					RxDropped: c.TxDropped, TxDropped: c.RxDropped,
+				}
 			}
+			byVF[pf.VFs[i].ID.Index] = c
 		}
 	}
 	return byVF

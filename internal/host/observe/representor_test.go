@@ -28,14 +28,28 @@ func switchdevWorld() *fakeWorld {
 }
 
 // With representors, a VF is counted by its own port of the switch, from the other side, whatever the PF's driver counts.
+// Only the representors of ice count as the VF does.
 func TestRepresentorsCount(t *testing.T) {
+	for driver, want := range map[string]struct {
+		shown string
+		Count
+	}{
+		"mlx5_core": {"rx=2000 tx=10", Count{RxPackets: 2, TxPackets: 1, RxBytes: 4, TxBytes: 3}},
+		"ice":       {"rx=10 tx=2000", Count{RxPackets: 1, TxPackets: 2, RxBytes: 3, TxBytes: 4}},
+	} {
+		t.Run(driver, func(t *testing.T) { representorsCount(t, driver, want.shown, want.Count) })
+	}
+}
+
+func representorsCount(t *testing.T, driver, shown string, want Count) {
 	f := switchdevWorld()
+	f.pfs[0].Driver = driver
 	run(t, f, Options{Pool: poolAll, CPUEvery: -1}, func(t *testing.T, s *Source) {
 		snapshot(t, s)
 		time.Sleep(2 * time.Second)
 		f.link("rep0").Counters = netdev.Counters{RxPackets: 20, TxPackets: 4000}
 		snap := snapshot(t, s)
-		if got := text(snap); !strings.Contains(got, "    vf rx=2000 tx=10 by pf proof=hardware\n") {
+		if got := text(snap); !strings.Contains(got, "    vf "+shown+" by pf proof=hardware\n") {
 			t.Errorf("got:\n%s", got)
 		}
 		if f.asked["counters pf0"] > 0 {
@@ -48,9 +62,7 @@ func TestRepresentorsCount(t *testing.T) {
 		c := NewCounters(r)
 		c.Follow(snap)
 		got, err := c.Read(t.Context(), nil)
-		want := Count{
-			NIC: model.NICID{VM: "id-001", NIC: "ua-net0"}, VF: model.VFID{PF: "pf0"}, Device: 300, RxPackets: 2, TxPackets: 1, RxBytes: 4, TxBytes: 3,
-		}
+		want.NIC, want.VF, want.Device = model.NICID{VM: "id-001", NIC: "ua-net0"}, model.VFID{PF: "pf0"}, 300
 		if err != nil || len(got) != 1 {
 			t.Fatalf("%+v, %v", got, err)
 		}

@@ -36,6 +36,10 @@ func caps(s string) model.Caps {
 	}
 }
 
+// OwnCounters reports whether a driver's representors show the counters of the VF itself, so that tx is what the VF sends: ice does
+// (ice_repr_get_stats64). Those of mlx5_core, nfp and bnxt_en show what the switch's port moves, and rx is what the VF sends.
+func OwnCounters(driver string) bool { return driver == "ice" }
+
 // igbRARs is the number of receive address registers of the chips that igb supports, by PCI device ID (igb's e1000_hw.h, and
 // rar_entry_count in e1000_82575.c).
 var igbRARs = map[string]int{
