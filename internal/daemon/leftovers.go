@@ -126,6 +126,9 @@ func leftLimits(snap *model.Snapshot, slas func(*model.VM, *model.NIC) model.SLA
 			sla.Limit.Packets == 0 {
 			add("VF "+vf.ID.String(), "left with a limit of "+model.Rate{Bits: vf.MaxTxRate}.String(), sla.Limit)
 		}
+		if vf := snap.FindVF(n.Ours()); vf != nil && vf.MaxPackets != 0 && sla.Limit.Packets == 0 {
+			add("representor "+vf.Port, "left with a limit of "+model.Rate{Packets: vf.MaxPackets}.String(), sla.Limit)
+		}
 	}
 	return out
 }

@@ -15,7 +15,7 @@ func TestLeftLimits(t *testing.T) {
 	gbit := model.Rate{Bits: 1e9}
 	snap := &model.Snapshot{
 		PFs: []model.PF{{Name: "pf0", Index: 3, Speed: 10e9, VFs: []model.VF{
-			{ID: model.VFID{PF: "pf0"}, Owner: model.OwnerSluice, MaxTxRate: 3e8},
+			{ID: model.VFID{PF: "pf0"}, Owner: model.OwnerSluice, MaxTxRate: 3e8, Port: "rep0", MaxPackets: 7000},
 			{ID: model.VFID{PF: "pf0", Index: 1}, Owner: model.OwnerSluice, MaxTxRate: 10e9},
 		}}},
 		VMs: []model.VM{
@@ -58,6 +58,7 @@ func TestLeftLimits(t *testing.T) {
 		"left-limit: other n0: its tap tap1 is left with a limit of 5kpps for what it receives, and its SLA asks for no limit",
 		"left-limit: node ua-vpf-vpf0-vf1: its tap tap5 is left with 1Gbit for 10s at most, and then a limit of 400Mbit for what it sends, and its SLA asks for a limit of 1Gbit",
 		"left-limit: vf n0: its VF pf0/0 is left with a limit of 300Mbit, and its SLA asks for a limit of 1Gbit",
+		"left-limit: vf n0: its representor rep0 is left with a limit of 7kpps, and its SLA asks for a limit of 1Gbit",
 		"stale-tree: interface 4: an HTB tree for its taps is left over, and no tap is directed to it",
 	}
 	if text := strings.Join(got, "\n"); text != strings.Join(want, "\n") {

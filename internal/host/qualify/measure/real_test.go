@@ -73,7 +73,7 @@ func packetsInTheKernel(t *testing.T, want string, wires [2][2]string) {
 	}
 	f := newSwitchdev()
 	r := &run{Options: options(t, f), m: &qualify.Measured{}, space: space}
-	r.Kernel, r.Options.PF = real{f, k}, "pf0"
+	r.Kernel = real{f, k}
 	r.journal = Journal{Version: journalVersion, Filters: madeUp()}
 	for i := range 2 {
 		rep, name := fmt.Sprintf("rep%d", i), fmt.Sprintf("sluicevf%d", i)

@@ -27,7 +27,7 @@ func startOVN(t *testing.T) *ovnHost {
 			kerneltest.Lacks(t, "OVN (apt-get install ovn-central ovn-host): "+err.Error())
 		}
 	}
-	o := startOVS(t)
+	o := startOVS(t, "netdev")
 	h := &ovnHost{database: o.database, vswitchd: o.vswitchd, dir: os.Getenv("OVS_RUNDIR")}
 	t.Setenv("OVN_RUNDIR", h.dir)
 	for _, db := range []string{"nb", "sb"} {

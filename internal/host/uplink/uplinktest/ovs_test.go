@@ -12,8 +12,9 @@ import (
 	"sluice/internal/host/uplink/ovs"
 )
 
-// startOVS starts Open vSwitch with a bridge br0 in user space, which needs no module of the kernel. It ends with the test.
-func startOVS(t *testing.T) (o struct{ database, vswitchd *exec.Cmd }) {
+// startOVS starts Open vSwitch with a bridge br0. It ends with the test. The datapath "netdev", in user space, needs no module of the
+// kernel; "system" does.
+func startOVS(t *testing.T, datapath string) (o struct{ database, vswitchd *exec.Cmd }) {
 	for _, tool := range []string{"ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			kerneltest.Lacks(t, "Open vSwitch (apt-get install openvswitch-switch): "+err.Error())
@@ -29,7 +30,7 @@ func startOVS(t *testing.T) (o struct{ database, vswitchd *exec.Cmd }) {
 		return exec.Command("ovs-vsctl", "--db="+socket, "--timeout=5", "--no-wait", "init").Run() == nil
 	})
 	o.vswitchd = daemon(t, "ovs-vswitchd", socket, "--pidfile", "--no-chdir")
-	vsctl(t, "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev")
+	vsctl(t, "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type="+datapath)
 	return o
 }
 
@@ -71,7 +72,7 @@ func kill(cmd *exec.Cmd) {
 
 // ovsWorld is Open vSwitch. Frames that leave its pf0 are those that a NIC would pass to the VF.
 func ovsWorld(t *testing.T) world {
-	startOVS(t)
+	startOVS(t, "netdev")
 	return worldOf(t)
 }
 

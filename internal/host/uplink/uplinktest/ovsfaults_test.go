@@ -15,7 +15,7 @@ import (
 // TestOVSRestarts: a guest on its VF stays reachable while ovs-vswitchd is gone and back with empty tables, and the topology is known while
 // the database is gone, and followed again when it is back.
 func TestOVSRestarts(t *testing.T) {
-	o := startOVS(t)
+	o := startOVS(t, "netdev")
 	w := worldOf(t)
 	p := w.step(t, guestTap, kerneltest.Guest)
 	kerneltest.Must(t, w.toBoth(kerneltest.Soon(t), p))
