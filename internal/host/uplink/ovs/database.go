@@ -83,6 +83,9 @@ type database struct {
 // runDir is where Open vSwitch has its sockets, as its own tools find it.
 func runDir() string { return cmp.Or(os.Getenv("OVS_RUNDIR"), "/var/run/openvswitch") }
 
+// pidFile is where ovs-vswitchd says which process it is.
+func pidFile() string { return filepath.Join(runDir(), "ovs-vswitchd.pid") }
+
 var (
 	errNotYet = errors.New("it has not answered yet")
 	errClosed = errors.New("it closed the connection")
@@ -187,7 +190,7 @@ func (d *database) session(ctx context.Context, ready func()) error {
 		d.mu.Lock()
 		d.client = c
 		d.mu.Unlock()
-		if err := d.read(ctx, c); err != nil {
+		if err := d.read(c); err != nil {
 			return err
 		}
 		ready()
@@ -224,7 +227,7 @@ type process struct {
 }
 
 func (d *database) switchd() (p process) {
-	if file, err := os.Stat(filepath.Join(runDir(), "ovs-vswitchd.pid")); err == nil {
+	if file, err := os.Stat(pidFile()); err == nil {
 		p.started = file.ModTime()
 	}
 	return p
@@ -255,16 +258,13 @@ func monitorOf(c client.Client) *client.Monitor {
 }
 
 // read takes the topology from the client's cache, unless its session has ended, and tells the watchers.
-func (d *database) read(ctx context.Context, c client.Client) error {
-	var bridges []*bridgeRow
-	var ports []*portRow
-	var interfaces []*interfaceRow
-	var roots []*rootRow
-	if err := errors.Join(c.List(ctx, &bridges), c.List(ctx, &ports), c.List(ctx, &interfaces), c.List(ctx, &roots)); err != nil {
-		return err
+func (d *database) read(c client.Client) error {
+	known := c.Cache()
+	if known == nil {
+		return errClosed
 	}
-	now := connect(bridges, ports, interfaces)
-	for _, r := range roots {
+	now := connect(rows[bridgeRow](known, "Bridge"), rows[portRow](known, "Port"), rows[interfaceRow](known, "Interface"))
+	for _, r := range rows[rootRow](known, "Open_vSwitch") {
 		now.ovn(r.IDs)
 	}
 	d.mu.Lock()
@@ -277,6 +277,17 @@ func (d *database) read(ctx context.Context, c client.Client) error {
 		nudge(ch)
 	}
 	return nil
+}
+
+// rows returns a table as the client knows it. They are the client's own rows, which it replaces and never changes: copies of a thousand
+// would cost most of what following the database does.
+func rows[T any](known *cache.TableCache, table string) (list []*T) {
+	for _, m := range known.Table(table).RowsShallow() {
+		if row, ok := m.(*T); ok {
+			list = append(list, row)
+		}
+	}
+	return list
 }
 
 // connect joins the tables. Rows of a transaction that has not arrived whole are left out.

@@ -2,10 +2,8 @@ package ovs
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
 
@@ -32,9 +30,9 @@ func fixed(ctx context.Context, bridge string) (map[model.MAC]bool, error) {
 }
 
 // fixedIn reads the table that fdb/show prints: port, VLAN, MAC and age, which is "static" for a fixed entry.
-func fixedIn(table []byte) map[model.MAC]bool {
+func fixedIn(table string) map[model.MAC]bool {
 	macs := map[model.MAC]bool{}
-	for lines := bufio.NewScanner(bytes.NewReader(table)); lines.Scan(); {
+	for lines := bufio.NewScanner(strings.NewReader(table)); lines.Scan(); {
 		f := strings.Fields(lines.Text())
 		if len(f) < 4 || f[3] != "static" {
 			continue
@@ -44,16 +42,4 @@ func fixedIn(table []byte) map[model.MAC]bool {
 		}
 	}
 	return macs
-}
-
-// appctl runs a command of ovs-vswitchd, which has no other interface for this.
-func appctl(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "ovs-appctl", append([]string{"--timeout=5", "-t", "ovs-vswitchd"}, args...)...)
-	var problem bytes.Buffer
-	cmd.Stderr = &problem
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("ovs-appctl %s: %w: %s", args[0], err, strings.TrimSpace(problem.String()))
-	}
-	return out, nil
 }

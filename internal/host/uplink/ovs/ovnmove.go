@@ -24,7 +24,7 @@ func (o *OVN) join(ctx context.Context, p *model.PathStep) error {
 		return err
 	}
 	rep := p.Uplink
-	t, err := o.db.fresh(ctx)
+	t, err := o.db.fresh()
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,10 @@ func (o *OVN) join(ctx context.Context, p *model.PathStep) error {
 	if err := o.db.addPort(ctx, t.integration, rep); err != nil {
 		return fmt.Errorf("put representor %s into %s: %w", rep, t.integration, err)
 	}
-	return o.db.until(ctx, func(t topology) bool { return t.ports[rep].bridge != nil })
+	return o.db.until(ctx, func() (bool, error) {
+		t, err := o.db.fresh()
+		return t.ports[rep].bridge != nil, err
+	})
 }
 
 // halves returns the two programs of a dual path.
@@ -126,7 +129,11 @@ func (o *OVN) ToVF(ctx context.Context, p *model.PathStep) error {
 	if err != nil {
 		return err
 	}
-	return o.settled(ctx, p.Uplink, t.interfaces[p.Uplink].IDs[ifaceID])
+	rep := t.interfaces[p.Uplink]
+	if rep == nil {
+		return fmt.Errorf("representor %s: %w", p.Uplink, errChanged)
+	}
+	return o.settled(ctx, p, p.Uplink, rep.IDs[ifaceID])
 }
 
 // ToTap implements uplink.Writer. If the tap is gone, it only ensures that the logical port is at no representor.
@@ -163,7 +170,7 @@ func (o *OVN) ToTap(ctx context.Context, p *model.PathStep) error {
 	if !wait { // OVN had no such port before either
 		return nil
 	}
-	return o.settled(ctx, p.Tap, tap.IDs[ifaceID])
+	return o.settled(ctx, p, p.Tap, tap.IDs[ifaceID])
 }
 
 // Back implements uplink.Writer. On virtio, the logical port is always at the tap.
@@ -172,7 +179,7 @@ func (o *OVN) Back(ctx context.Context, p *model.PathStep) error { return o.ToTa
 // change makes all edits in one transaction, and returns the topology after it. It decides anew when somebody else was faster.
 func (o *OVN) change(ctx context.Context, decide func(topology) ([]edit, error)) (t topology, err error) {
 	for range attempts {
-		if t, err = o.db.fresh(ctx); err != nil {
+		if t, err = o.db.fresh(); err != nil {
 			return t, err
 		}
 		edits, err := decide(t)
@@ -208,30 +215,32 @@ func (o *OVN) change(ctx context.Context, decide func(topology) ([]edit, error))
 		case err != nil:
 			return t, err
 		}
-		err = o.db.until(ctx, func(now topology) bool {
-			t = now
+		err = o.db.until(ctx, func() (bool, error) {
 			for _, e := range edits {
-				if i := now.interfaces[e.name]; i != nil && i.IDs[ifaceID] != e.to[ifaceID] {
-					return false
+				if now, known, err := o.db.ids(ctx, e.name); err != nil || known && now[ifaceID] != e.to[ifaceID] {
+					return false, err
 				}
 			}
-			return true
+			return true, nil
 		})
-		return t, err
+		if err != nil {
+			return t, err
+		}
+		return o.db.fresh()
 	}
 	return t, errChanged
 }
 
 // settled waits until ovn-controller has put the flows of a logical port into the switch, and the switch goes by them.
-func (o *OVN) settled(ctx context.Context, name, id string) error {
+func (o *OVN) settled(ctx context.Context, p *model.PathStep, name, id string) error {
 	limit, cancel := context.WithTimeout(ctx, setUpWithin)
 	defer cancel()
-	err := o.db.until(limit, func(t topology) bool {
-		i := t.interfaces[name]
-		return i == nil || i.IDs[ifaceID] != id || i.IDs[installed] == "true"
+	err := o.db.until(limit, func() (bool, error) {
+		now, known, err := o.db.ids(ctx, name)
+		return !known || now[ifaceID] != id || now[installed] == "true", err
 	})
-	if err == nil {
-		_, err = appctl(ctx, "revalidator/wait")
+	if t, _ := o.db.state(); err == nil {
+		err = goesByFlows(ctx, t.integration, name, p.MAC)
 	} else if ctx.Err() == nil {
 		err = errSlow
 	}

@@ -7,35 +7,55 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ovn-kubernetes/libovsdb/client"
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
 // errChanged means that somebody else changed a row meanwhile, so that the transaction did nothing.
 var errChanged = errors.New("somebody else changed it meanwhile")
 
-const pollCache = 2 * time.Millisecond // the cache tells nobody when it has taken in a whole transaction
+const pollCache = time.Millisecond // the cache tells nobody when it has taken in a whole transaction
+
+// connected returns the connection to the database.
+func (d *database) connected() (client.Client, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.client == nil {
+		return nil, fmt.Errorf("the database of Open vSwitch does not answer: %w", d.err)
+	}
+	return d.client, nil
+}
 
 // fresh returns the topology as the database has told it until now.
-func (d *database) fresh(ctx context.Context) (topology, error) {
-	d.mu.Lock()
-	c, err := d.client, d.err
-	d.mu.Unlock()
-	if c == nil {
-		return topology{}, fmt.Errorf("the database of Open vSwitch does not answer: %w", err)
-	}
-	if err := d.read(ctx, c); err != nil {
+func (d *database) fresh() (topology, error) {
+	c, err := d.connected()
+	if err != nil {
 		return topology{}, err
 	}
+	d.read(c)
 	return d.state()
 }
 
+// ids returns the external ids of an interface as the database has told them until now; false: it has no such interface.
+func (d *database) ids(ctx context.Context, name string) (ids, bool, error) {
+	c, err := d.connected()
+	if err != nil {
+		return nil, false, err
+	}
+	row := &interfaceRow{Name: name}
+	if err = c.Get(ctx, row); errors.Is(err, client.ErrNotFound) {
+		return nil, false, nil
+	}
+	return row.IDs, err == nil, err
+}
+
 // until waits for the database to tell a state.
-func (d *database) until(ctx context.Context, ok func(topology) bool) error {
+func (d *database) until(ctx context.Context, ok func() (bool, error)) error {
 	poll := time.NewTicker(pollCache)
 	defer poll.Stop()
 	for {
-		t, err := d.fresh(ctx)
-		if err == nil && ok(t) {
+		is, err := ok()
+		if err == nil && is {
 			return nil
 		}
 		select {
@@ -48,11 +68,9 @@ func (d *database) until(ctx context.Context, ok func(topology) bool) error {
 
 // transact makes changes in one transaction: all or none.
 func (d *database) transact(ctx context.Context, ops ...ovsdb.Operation) error {
-	d.mu.Lock()
-	c, err := d.client, d.err
-	d.mu.Unlock()
-	if c == nil {
-		return fmt.Errorf("the database of Open vSwitch does not answer: %w", err)
+	c, err := d.connected()
+	if err != nil {
+		return err
 	}
 	results, err := c.Transact(ctx, ops...)
 	if err != nil {
