@@ -19,6 +19,7 @@ const (
 	FindStolenMAC     = "stolen-mac"       // a free VF's filter captures the frames of a VM that is on virtio
 	FindDuplicateMAC  = "duplicate-mac"    // two VFs carry one MAC, or two VMs have it on one network
 	FindWrongMAC      = "wrong-mac"        // a holder's VF does not carry its NIC's MAC
+	FindWrongVLAN     = "wrong-vlan"       // a holder's VF is not in its NIC's VLAN
 	FindRouteAtPF     = "route-at-pf"      // the switch sends a virtio VM's frames to a VF
 	FindRouteAtTap    = "route-at-tap"     // the switch sends a VF holder's frames to its inactive virtio NIC
 	FindRouteAtIdleVF = "route-at-idle-vf" // the switch sends a holder's frames to its VF, which its guest does not use
@@ -42,7 +43,7 @@ const (
 func Urgent(code string) bool {
 	switch code {
 	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindElsewhere, FindPortDown, FindRouteUnset, FindOpenDualPath,
-		FindStaleDualPath, FindStaleLimit, FindWrongMAC, FindNoSelf, FindLeftBehind, FindStaleSelf:
+		FindStaleDualPath, FindStaleLimit, FindWrongMAC, FindWrongVLAN, FindNoSelf, FindLeftBehind, FindStaleSelf:
 		return true
 	}
 	return false
@@ -52,7 +53,7 @@ func Urgent(code string) bool {
 // listen. Other urgent findings can wait a little.
 func CutsOff(code string) bool {
 	switch code {
-	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindElsewhere, FindPortDown, FindRouteUnset, FindWrongMAC:
+	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindElsewhere, FindPortDown, FindRouteUnset, FindWrongMAC, FindWrongVLAN:
 		return true
 	}
 	return false

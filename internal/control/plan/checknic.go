@@ -151,14 +151,21 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 		c.add(FindWrongMAC, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries MAC %s instead of %s", n.VF, vf.MAC, n.MAC),
 			step(model.StepSetMAC))
 	}
-	c.idle(vm, n, vf)
 	pf := c.snap.FindPF(n.VF.PF)
+	here := pf.Uplink.Switch == n.Network && n.Network != "" // else the VLAN is unknown, too
+	if set := step(model.StepSetVF); here && set.VF.VLAN != vf.VLAN {
+		set.VF.MaxTxRate = vf.MaxTxRate
+		c.add(FindWrongVLAN, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries VLAN %d, while its virtio NIC is in VLAN %d (0: none)", n.VF,
+			vf.VLAN, set.VF.VLAN),
+			set, step(model.StepFollowGuest), step(model.StepAnnounce))
+	}
+	c.idle(vm, n, vf)
 	port := pf.PortOf(vf)
 	if port == "" || vf.InGuest != model.Yes || n.DualPath { // without a port, only taking the VF away helps
 		return
 	}
 	switch {
-	case n.Route == "" && pf.Uplink.Switch == n.Network && n.Network != "":
+	case n.Route == "" && here:
 		c.add(FindRouteUnset, "VM "+vm.Name, fmt.Sprintf("uses VF %s, but switch %s has no entry that sends %s there; the VM may have come "+
 			"from another host", n.VF, n.Network, n.MAC),
 			step(model.StepFollowGuest), step(model.StepAnnounce))

@@ -234,6 +234,10 @@ func TestCheck(t *testing.T) {
 			"duplicate-mac VF pf0/1: | stolen-mac VF pf0/1: clear-vf",
 		},
 		{"wrong MAC", func(s *model.Snapshot) { s.PFs[0].VFs[0].MAC = model.MAC{2, 9} }, "wrong-mac VM a: set-mac"},
+		{"another VLAN", func(s *model.Snapshot) { s.PFs[0].Uplink.Switch, s.PFs[0].VFs[0].VLAN = "br0", 9 }, "wrong-vlan VM a: set-vf follow-guest announce"},
+		{"an unknown VLAN", func(s *model.Snapshot) {
+			s.PFs[0].Uplink.Switch, s.PFs[0].VFs[0].VLAN, s.VMs[0].NICs[0].Network = "br0", 9, ""
+		}, ""},
 		{"frames at a deaf tap", func(s *model.Snapshot) { s.VMs[0].NICs[0].Route = "tapa" }, "route-at-tap VM a: follow-guest announce"},
 		{"frames at the PF", func(s *model.Snapshot) { s.VMs[1].NICs[0].Route = "pf0" }, "route-at-pf VM b: route-to-tap announce"},
 		{
@@ -256,7 +260,7 @@ func TestCheck(t *testing.T) {
 			s.PFs[0].VFs[0].InGuest, s.VMs[0].State = model.No, model.VMMigrating
 		}, ""},
 		{"a VF in a VM that has come from another host", func(s *model.Snapshot) {
-			s.VMs[0].NICs[0].Route, s.PFs[0].Uplink.Switch = "", "br0"
+			s.VMs[0].NICs[0].Route, s.PFs[0].Uplink.Switch, s.PFs[0].VFs[0].VLAN = "", "br0", s.VMs[0].NICs[0].VLAN
 		}, "route-unset VM a: follow-guest announce"},
 		{"a dual path left open", func(s *model.Snapshot) { s.VMs[1].NICs[0].DualPath = true }, "open-dual-path VM b: follow-guest announce"},
 		{"a dual path left open for a VF in use", func(s *model.Snapshot) {
