@@ -81,3 +81,52 @@ func followPage(ctx context.Context, c *client.Client) {
 		time.Sleep(time.Second) // the daemon is not running yet, or no longer
 	}
 }
+
+// BenchmarkOpenVSwitch measures the whole daemon on a host without VMs while it follows a database of Open vSwitch with many ports, one of
+// which comes and goes every second, in % of a core. SLUICE_BENCH_PORTS are the numbers of ports, SLUICE_BENCH_BINARY is the binary.
+func BenchmarkOpenVSwitch(b *testing.B) {
+	binary := os.Getenv("SLUICE_BENCH_BINARY")
+	if os.Getenv("SLUICE_BENCH_PORTS") == "" || binary == "" {
+		b.Skip("run it by `scripts/measure uplinks`")
+	}
+	d := libvirttest.Start(b)
+	for n := range strings.SplitSeq(os.Getenv("SLUICE_BENCH_PORTS"), ",") {
+		b.Run(n, func(b *testing.B) {
+			dir := b.TempDir()
+			config := filepath.Join(dir, "sluice.yaml")
+			text := fmt.Sprintf("libvirt: {uri: %q}\nstate_dir: %s\napi: {socket: %s/sock, group: \"\"}\n", d.URI(), dir, dir)
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				script := fmt.Sprintf(portsScript, dir, n) + fmt.Sprintf(costScript, binary, config, filepath.Join(dir, "log")) + "kill $churn $db"
+				f := strings.Fields(d.Run(b, "sh", "-c", script))
+				if len(f) != 6 {
+					log, _ := os.ReadFile(filepath.Join(dir, "log"))
+					b.Fatalf("got %q\n%s", f, log)
+				}
+				begin, _ := strconv.ParseFloat(f[0], 64)
+				end, _ := strconv.ParseFloat(f[1], 64)
+				b.ReportMetric((end-begin)/60, "%cpu")
+			}
+		})
+	}
+}
+
+// portsScript starts a database with that many ports of VMs, whose external ids are as OVN's, and changes it every second.
+const portsScript = `
+export OVS_RUNDIR=%[1]s
+ovsdb-tool create $OVS_RUNDIR/conf.db /usr/share/openvswitch/vswitch.ovsschema
+ovsdb-server $OVS_RUNDIR/conf.db --remote=punix:$OVS_RUNDIR/db.sock --unixctl=$OVS_RUNDIR/ctl --no-chdir >$OVS_RUNDIR/db.log 2>&1 & db=$!
+vs() { ovs-vsctl --db=unix:$OVS_RUNDIR/db.sock --timeout=60 --no-wait "$@" >/dev/null 2>&1; }
+until vs init; do sleep 0.1; done
+args="-- add-br br0"
+i=0
+while [ $i -lt %[2]s ]; do
+	args="$args -- add-port br0 tap$i -- set interface tap$i external_ids:iface-id=port-$i external_ids:attached-mac=52:54:00:00:00:01 external_ids:vm-id=vm-$i"
+	i=$((i + 1))
+done
+vs $args
+while sleep 1; do vs add-port br0 churn -- del-port br0 tap1 -- add-port br0 tap1 -- set interface tap1 external_ids:iface-id=port-1; vs del-port br0 churn; done &
+churn=$!
+`

@@ -4,6 +4,8 @@ package labtest
 
 import (
 	"context"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +39,22 @@ func TestOnTheHost(t *testing.T) {
 		run(t, h, name("sluice/internal/host/netdev")+" -test.run ^$ -test.bench Links -test.benchtime 200x")
 	})
 	t.Run("guest", func(t *testing.T) { guestOpensVF(t, h) })
+}
+
+var (
+	uplinkMoves    = flag.Int("uplink-moves", 10, "how often a guest's path changes there and back on each uplink")
+	uplinkRestarts = flag.Int("uplink-restarts", 0, "how often each daemon of Open vSwitch and OVN is restarted under traffic")
+)
+
+// TestUplinks moves guests on the Linux bridge, Open vSwitch and OVN, the latter two with the kernel's datapath, and what the host's release
+// of Debian has of them.
+func TestUplinks(t *testing.T) {
+	t.Parallel()
+	h := lab.ForTest(t)
+	const pkg = "sluice/internal/host/uplink/uplinktest"
+	put(t, h, pkg)
+	runFor(t, h, 2*time.Hour, fmt.Sprintf("SLUICE_TEST_WHOLE_KERNEL=1 %s -test.v -test.short -moves %d -restarts %d -test.run "+
+		"'TestContract/(open_vswitch|ovn)/dual|TestNoFrame|TestOVNRules|TestOVSRestarts|TestWhatRestartsLose'", name(pkg), *uplinkMoves, *uplinkRestarts))
 }
 
 // TestVDPA creates NICs in user space on the vDPA bus, for the host and for a virtual PF of a guest.
@@ -112,7 +130,12 @@ func build(t *testing.T, h *lab.Host, place string, args ...string) {
 
 func run(t *testing.T, h *lab.Host, command string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	runFor(t, h, 15*time.Minute, command)
+}
+
+func runFor(t *testing.T, h *lab.Host, limit time.Duration, command string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	out, err := lab.Output(ctx, h.Command(ctx, command), command) // Run would end it after 5 minutes
 	t.Logf("%s\n%s", command, out)

@@ -31,7 +31,7 @@ type world struct {
 	from    []*kerneltest.Port // where others send them
 	eswitch model.EswitchMode
 	learns  bool               // the switch learns that a guest is at its tap: no configured route says so
-	slow    bool               // a change of the path takes half a second
+	rules   bool               // frames of the type of forbid must not reach the guest
 	change  func(t *testing.T) // changes what Reader tells, other than by a Writer; nil: ToTap does
 	links   func(t *testing.T) []netdev.Link
 	unplug  func(t *testing.T) // the guest's tap goes away

@@ -15,10 +15,18 @@ import (
 	"sluice/internal/model"
 )
 
-// ovnHost is a host of OVN whose integration bridge is br0. Its logical switch has the ports A, of the guest at tap0, and B, at tap1.
+// forbid gives a frame the type that the access list drops.
+func forbid(frame []byte) []byte {
+	frame[13] = 0xb6
+	return frame
+}
+
+// ovnHost is a host of OVN whose integration bridge is br0. Its logical switch has the ports A, of the guest at tap0, to which an access
+// list drops one type of frames, and B, at tap1.
 type ovnHost struct {
-	database, vswitchd, controller *exec.Cmd
-	dir                            string
+	*ovsHost
+	controller *exec.Cmd
+	dir        string
 }
 
 func startOVN(t *testing.T) *ovnHost {
@@ -27,8 +35,7 @@ func startOVN(t *testing.T) *ovnHost {
 			kerneltest.Lacks(t, "OVN (apt-get install ovn-central ovn-host): "+err.Error())
 		}
 	}
-	o := startOVS(t, "netdev")
-	h := &ovnHost{database: o.database, vswitchd: o.vswitchd, dir: os.Getenv("OVS_RUNDIR")}
+	h := &ovnHost{ovsHost: startOVS(t), dir: os.Getenv("OVS_RUNDIR")}
 	t.Setenv("OVN_RUNDIR", h.dir)
 	for _, db := range []string{"nb", "sb"} {
 		file := filepath.Join(h.dir, db+".db")
@@ -41,11 +48,12 @@ func startOVN(t *testing.T) *ovnHost {
 	}
 	daemon(t, "ovn-northd", "--ovnnb-db="+h.socket("nb"), "--ovnsb-db="+h.socket("sb"), "--pidfile", "--no-chdir")
 	vsctl(t, "set", "open", ".", "external_ids:system-id=here", "external_ids:ovn-remote="+h.socket("sb"), "external_ids:ovn-encap-type=geneve",
-		"external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge=br0", "external_ids:ovn-bridge-datapath-type=netdev",
+		"external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge=br0", "external_ids:ovn-bridge-datapath-type="+datapath(t),
 		"external_ids:ovn-monitor-all=true", "--", "set", "bridge", "br0", "fail_mode=secure")
 	h.control(t)
 	h.nb(t, "ls-add", "s", "--", "lsp-add", "s", "A", "--", "lsp-set-addresses", "A", kerneltest.Guest.String(), "--", "lsp-set-port-security", "A",
-		kerneltest.Guest.String(), "--", "lsp-add", "s", "B", "--", "lsp-set-addresses", "B", kerneltest.Other.String()+" "+kerneltest.Stray.String())
+		kerneltest.Guest.String(), "--", "lsp-add", "s", "B", "--", "lsp-set-addresses", "B", kerneltest.Other.String()+" "+kerneltest.Stray.String(), "--", "acl-add", "s",
+		"to-lport", "1000", `outport == "A" && eth.type == 0x88b6`, "drop")
 	return h
 }
 
@@ -53,7 +61,7 @@ func (h *ovnHost) socket(db string) string { return "unix:" + filepath.Join(h.di
 
 // control starts ovn-controller.
 func (h *ovnHost) control(t *testing.T) {
-	h.controller = daemon(t, "ovn-controller", "unix:"+filepath.Join(h.dir, "db.sock"), "--pidfile", "--no-chdir")
+	h.controller = daemon(t, "ovn-controller", h.ovsHost.socket(), "--pidfile", "--no-chdir")
 }
 
 // nb changes what OVN is to do, and waits until this host does it.
@@ -89,7 +97,7 @@ func ovnWorldOf(t *testing.T, _ *ovnHost) world {
 			return ok
 		})
 	})
-	w.eswitch, w.filters, w.announced, w.learns, w.slow = model.EswitchSwitchdev, nil, nil, true, true
+	w.eswitch, w.filters, w.announced, w.learns, w.rules = model.EswitchSwitchdev, nil, nil, true, true
 	w.change = func(t *testing.T) { vsctl(t, "set", "interface", guestTap, "external_ids:vm-id=7") }
 	links := w.links
 	w.links = func(t *testing.T) []netdev.Link {

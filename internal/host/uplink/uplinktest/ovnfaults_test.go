@@ -3,7 +3,6 @@ package uplinktest
 import (
 	"errors"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,11 +36,9 @@ func sends(t *testing.T, from, to *kerneltest.Port, frames ...[]byte) (n int) {
 func TestOVNRules(t *testing.T) {
 	h := startOVN(t)
 	w := ovnWorldOf(t, h)
-	h.nb(t, "acl-add", "s", "to-lport", "1000", `outport == "A" && eth.type == 0x88b6`, "drop")
 	p := w.step(t, guestTap, kerneltest.Guest)
 	peer := w.from[0]
-	forbidden := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "forbidden")
-	forbidden[13] = 0xb6
+	forbidden := forbid(kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "forbidden"))
 	rules := func(when string, at, from *kerneltest.Port) {
 		t.Helper()
 		marker := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, "allowed "+when)
@@ -80,7 +77,6 @@ func TestOVNRestarts(t *testing.T) {
 	w := ovnWorldOf(t, h)
 	p := w.step(t, guestTap, kerneltest.Guest)
 	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
-	conf := "unix:" + filepath.Join(h.dir, "db.sock")
 	for name, restart := range map[string]func(){
 		"ovn-controller": func() {
 			kill(h.controller)
@@ -88,11 +84,11 @@ func TestOVNRestarts(t *testing.T) {
 		},
 		"ovs-vswitchd": func() {
 			kill(h.vswitchd)
-			h.vswitchd = daemon(t, "ovs-vswitchd", conf, "--pidfile", "--no-chdir")
+			h.startSwitch(t)
 		},
 		"ovsdb-server": func() {
 			kill(h.database)
-			h.database = daemon(t, "ovsdb-server", filepath.Join(h.dir, "conf.db"), "--remote=p"+conf, "--pidfile", "--no-chdir")
+			h.startDatabase(t)
 		},
 	} {
 		restart()
@@ -166,7 +162,7 @@ func TestOVNChangedByOthers(t *testing.T) {
 		t.Errorf("the representor's port was deleted, and mended: at the tap %v, at the VF %v", tap, vf)
 	}
 
-	vsctl(t, "del-port", "rep0", "--", "add-br", "br1", "--", "set", "bridge", "br1", "datapath_type=netdev", "--", "add-port", "br1", "rep0")
+	vsctl(t, "del-port", "rep0", "--", "add-br", "br1", "--", "set", "bridge", "br1", "datapath_type="+datapath(t), "--", "add-port", "br1", "rep0")
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", "br1").Run() })
 	told("the representor in another bridge", 0)
 	if err := w.ToVF(kerneltest.Soon(t), p); !errors.Is(err, model.ErrPermanent) {

@@ -12,9 +12,33 @@ import (
 	"sluice/internal/host/uplink/ovs"
 )
 
-// startOVS starts Open vSwitch with a bridge br0. It ends with the test. The datapath "netdev", in user space, needs no module of the
-// kernel; "system" does.
-func startOVS(t *testing.T, datapath string) (o struct{ database, vswitchd *exec.Cmd }) {
+// datapath returns the type of datapath that this kernel has, which only the lab's must have: "system" if its module can be loaded, else
+// the one in user space.
+func datapath(t *testing.T) string {
+	if exec.Command("modprobe", "openvswitch").Run() == nil {
+		return "system"
+	}
+	kerneltest.Lacks(t, "the datapath of Open vSwitch (CONFIG_OPENVSWITCH): the one in user space is used")
+	return "netdev"
+}
+
+// ovsHost is a host of Open vSwitch.
+type ovsHost struct{ database, vswitchd *exec.Cmd }
+
+// socket is where its database answers.
+func (o *ovsHost) socket() string { return "unix:" + filepath.Join(os.Getenv("OVS_RUNDIR"), "db.sock") }
+
+func (o *ovsHost) startDatabase(t *testing.T) {
+	o.database = daemon(t, "ovsdb-server", filepath.Join(os.Getenv("OVS_RUNDIR"), "conf.db"), "--remote=p"+o.socket(), "--pidfile", "--no-chdir")
+}
+
+func (o *ovsHost) startSwitch(t *testing.T) {
+	o.vswitchd = daemon(t, "ovs-vswitchd", o.socket(), "--pidfile", "--no-chdir")
+}
+
+// startOVS starts Open vSwitch with a bridge br0. It ends with the test.
+func startOVS(t *testing.T) (o *ovsHost) {
+	o = &ovsHost{}
 	for _, tool := range []string{"ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			kerneltest.Lacks(t, "Open vSwitch (apt-get install openvswitch-switch): "+err.Error())
@@ -22,15 +46,17 @@ func startOVS(t *testing.T, datapath string) (o struct{ database, vswitchd *exec
 	}
 	dir := t.TempDir()
 	t.Setenv("OVS_RUNDIR", dir)
-	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", "br0").Run() }) // the bridge's interface, which outlives the daemons
-	db, socket := filepath.Join(dir, "conf.db"), "unix:"+filepath.Join(dir, "db.sock")
-	tool(t, "ovsdb-tool", "create", db, schema(t))
-	o.database = daemon(t, "ovsdb-server", db, "--remote=p"+socket, "--pidfile", "--no-chdir")
-	kerneltest.WaitFor(t, "the database", func() bool {
-		return exec.Command("ovs-vsctl", "--db="+socket, "--timeout=5", "--no-wait", "init").Run() == nil
+	t.Cleanup(func() { // the bridge's interface and the kernel's datapath, which outlive the daemons
+		_ = exec.Command("ip", "link", "delete", "br0").Run()
+		_ = exec.Command("ovs-dpctl", "del-dp", "system@ovs-system").Run()
 	})
-	o.vswitchd = daemon(t, "ovs-vswitchd", socket, "--pidfile", "--no-chdir")
-	vsctl(t, "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type="+datapath)
+	tool(t, "ovsdb-tool", "create", filepath.Join(dir, "conf.db"), schema(t))
+	o.startDatabase(t)
+	kerneltest.WaitFor(t, "the database", func() bool {
+		return exec.Command("ovs-vsctl", "--db="+o.socket(), "--timeout=5", "--no-wait", "init").Run() == nil
+	})
+	o.startSwitch(t)
+	vsctl(t, "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type="+datapath(t))
 	return o
 }
 
@@ -72,7 +98,7 @@ func kill(cmd *exec.Cmd) {
 
 // ovsWorld is Open vSwitch. Frames that leave its pf0 are those that a NIC would pass to the VF.
 func ovsWorld(t *testing.T) world {
-	startOVS(t, "netdev")
+	startOVS(t)
 	return worldOf(t)
 }
 

@@ -1,9 +1,7 @@
 package uplinktest
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,16 +13,15 @@ import (
 // TestOVSRestarts: a guest on its VF stays reachable while ovs-vswitchd is gone and back with empty tables, and the topology is known while
 // the database is gone, and followed again when it is back.
 func TestOVSRestarts(t *testing.T) {
-	o := startOVS(t, "netdev")
+	o := startOVS(t)
 	w := worldOf(t)
 	p := w.step(t, guestTap, kerneltest.Guest)
 	kerneltest.Must(t, w.toBoth(kerneltest.Soon(t), p))
 	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
 	kerneltest.Must(t, w.ToOne(kerneltest.Soon(t), p))
-	socket := "unix:" + filepath.Join(os.Getenv("OVS_RUNDIR"), "db.sock")
 
 	kill(o.vswitchd)
-	daemon(t, "ovs-vswitchd", socket, "--pidfile", "--no-chdir")
+	o.startSwitch(t)
 	kerneltest.WaitFor(t, "the ports to be there again", func() bool {
 		out, err := exec.Command("ovs-appctl", "--timeout=5", "-t", "ovs-vswitchd", "dpif/show").CombinedOutput()
 		return err == nil && strings.Contains(string(out), guestTap) && strings.Contains(string(out), otherTap)
@@ -42,11 +39,10 @@ func TestOVSRestarts(t *testing.T) {
 	if up, _, ok := w.find(t, "pf0"); !ok || up.Why != "" {
 		t.Errorf("without the database: %+v, %v", up, ok)
 	}
-	db := filepath.Join(os.Getenv("OVS_RUNDIR"), "conf.db")
-	daemon(t, "ovsdb-server", db, "--remote=p"+socket, "--pidfile", "--no-chdir")
+	o.startDatabase(t)
 	kerneltest.NewPort(t, "tap5", "")
 	kerneltest.WaitFor(t, "the database", func() bool {
-		return exec.Command("ovs-vsctl", "--db="+socket, "--timeout=5", "--may-exist", "add-port", "br0", "tap5", "tag=9").Run() == nil
+		return exec.Command("ovs-vsctl", "--db="+o.socket(), "--timeout=5", "--may-exist", "add-port", "br0", "tap5", "tag=9").Run() == nil
 	})
 	kerneltest.WaitFor(t, "the new port to be known", func() bool {
 		at, ok := w.Tap(nil, &netdev.Link{Name: "tap5"})

@@ -19,7 +19,7 @@ func TestOrderUnderOpenVSwitch(t *testing.T) {
 	if _, err := os.Stat("/sys/module/openvswitch"); err != nil {
 		t.Skip("this kernel has not loaded Open vSwitch: scripts/netdevsim")
 	}
-	o := startOVS(t, "system")
+	o := startOVS(t)
 	w, k := worldOf(t), newKernel(t)
 	guest, peer, wire := w.tap, w.from[0], w.vf
 	// send returns how many of some frames arrive at a port, after one that the datapath learns the flow from.

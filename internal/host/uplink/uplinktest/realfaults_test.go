@@ -23,7 +23,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, build(t))
 			every := 1
-			if testing.Short() && s.world.slow {
+			if testing.Short() && s.isOVN() {
 				every = 4
 			}
 			for _, onVF := range []bool{true, false} {
@@ -123,7 +123,7 @@ var hostFaults = []hostFault{
 				vsctl(s.t, "del-br", "br0")
 				kerneltest.WaitFor(s.t, "OVN's bridge", func() bool { return bridgeExists("br0") })
 			case s.isOVS():
-				vsctl(s.t, "del-br", "br0", "--", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev")
+				vsctl(s.t, "del-br", "br0", "--", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type="+datapath(s.t))
 			default:
 				kerneltest.IP(s.t, "link delete br0")
 				kerneltest.IP(s.t, "link add br0 type bridge mcast_snooping 0 forward_delay 0")

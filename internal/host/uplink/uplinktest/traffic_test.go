@@ -44,9 +44,10 @@ type sent struct{ before, after phase }
 
 // TestNoFrameIsLostInAMove moves a guest to its VF and back while another port of the switch, and the wire if the switch must steer what
 // comes from there, send it a frame every millisecond each. Every frame reaches the path that it must reach, and none reaches a path twice.
+// Under OVN one more follows each, which an access list drops: it reaches neither path, whatever the moment.
 func TestNoFrameIsLostInAMove(t *testing.T) {
 	for name, build := range map[string]func(*testing.T) world{
-		"linux bridge": bridgeWorld, "linux bridge, representors": representorWorld, "ovn": ovnWorld,
+		"linux bridge": bridgeWorld, "linux bridge, representors": representorWorld, "ovn": ovnWorld, "open vswitch": ovsWorld,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := build(t)
@@ -62,7 +63,7 @@ func TestNoFrameIsLostInAMove(t *testing.T) {
 			var senders sync.WaitGroup
 			frames := make([][]sent, len(w.from))
 			for i, from := range w.from {
-				senders.Go(func() { frames[i] = send(t, from, byte(i), &now, stop, &seen[i], &out[i]) })
+				senders.Go(func() { frames[i] = send(t, from, byte(i), &now, stop, &seen[i], &out[i], w.rules) })
 			}
 			change := func(to phase, f func(context.Context, *model.PathStep) error) {
 				now.Store(int32(to))
@@ -77,11 +78,7 @@ func TestNoFrameIsLostInAMove(t *testing.T) {
 				now.Store(int32(in))
 				time.Sleep(10 * time.Millisecond)
 			}
-			rounds := *moves
-			if w.slow && testing.Short() {
-				rounds = min(rounds, 2)
-			}
-			for range rounds {
+			for range *moves {
 				change(openingFromTap, w.toBoth)
 				wait(both)
 				change(routingToVF, w.ToVF)
@@ -118,7 +115,7 @@ func TestNoFrameIsLostInAMove(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d moves, %d frames, %d lost", 2*rounds, total, lost)
+			t.Logf("%d moves, %d frames, %d lost", 2**moves, total, lost)
 		})
 	}
 }
@@ -128,7 +125,9 @@ const inFlight = 100
 
 // send sends numbered frames to the guest, one a millisecond, and returns the phases in which it did. It waits for a switch that gets no
 // processor: out is the last frame that was sent, and seen the last that arrived.
-func send(t *testing.T, from *kerneltest.Port, mark byte, now *atomic.Int32, stop <-chan struct{}, seen, out *atomic.Int64) (frames []sent) {
+func send(t *testing.T, from *kerneltest.Port, mark byte, now *atomic.Int32, stop <-chan struct{}, seen, out *atomic.Int64,
+	rules bool,
+) (frames []sent) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for n := uint32(0); ; n++ {
@@ -145,6 +144,9 @@ func send(t *testing.T, from *kerneltest.Port, mark byte, now *atomic.Int32, sto
 		from.Send(t, kerneltest.Frame(kerneltest.Guest, kerneltest.Other, text))
 		out.Store(int64(n))
 		frames = append(frames, sent{before, phase(now.Load())})
+		if rules {
+			from.Send(t, forbid(kerneltest.Frame(kerneltest.Guest, kerneltest.Other, text)))
+		}
 	}
 }
 
@@ -160,6 +162,8 @@ func collect(t *testing.T, at *kerneltest.Port, seen []atomic.Int64) <-chan map[
 			switch {
 			case bytes.Contains(frame, []byte("last")):
 				return
+			case frame[13] == 0xb6:
+				t.Errorf("%s received a frame that the access list drops: %x", at.Name, frame[:24])
 			case i >= 0 && len(frame) >= i+6 && bytes.Equal(frame[:6], kerneltest.Guest[:]):
 				from, n := int(frame[i+1]), int(binary.BigEndian.Uint32(frame[i+2:]))
 				got[[2]int{from, n}]++
