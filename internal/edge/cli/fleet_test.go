@@ -107,3 +107,30 @@ func TestPublishWithoutDaemon(t *testing.T) {
 		t.Errorf("%d writes", l.Writes())
 	}
 }
+
+// A new host that does not answer gets no VM, and the room there is given back. Without the wait it does.
+func TestMigrateToSilentHost(t *testing.T) {
+	l := fleettest.Example()
+	vm, mac := fleettest.VM(9), fleettest.MAC(9)
+	if _, err := fleet.Place(t.Context(), l, vm, mac, fleet.Ask{Kbits: 1_000_000, Traits: []string{fleet.NetworkTrait("br0")}}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "migrated")
+	out := &strings.Builder{}
+	a := &app{std: Streams{Out: out, Err: out}}
+	_, err := a.migrate(t.Context(), l, vm, []string{mac}, "", 10*time.Millisecond, []string{"touch", file})
+	if err == nil || !strings.Contains(err.Error(), "has not answered within 10ms that it keeps the claims") ||
+		!strings.Contains(err.Error(), "alone again") || !strings.Contains(out.String(), "waiting until its daemon keeps that") {
+		t.Errorf("%v, told %q", err, out)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("it has migrated")
+	}
+	m, err := a.migrate(t.Context(), l, vm, []string{mac}, "", 0, []string{"touch", file})
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(file); err != nil || m.From == m.Host {
+		t.Errorf("%+v, %v", m, err)
+	}
+}

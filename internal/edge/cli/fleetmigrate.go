@@ -12,12 +12,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/edge/fleet"
 	"sluice/internal/model"
 )
 
 // virshMigrate migrates a VM as libvirt's documentation recommends for hosts that share their storage.
 const virshMigrate = "virsh migrate --live --persistent --undefinesource {uuid} qemu+ssh://{host}/system"
+
+// keptEvery is how often the ledger is asked whether the new host keeps the claims.
+const keptEvery = time.Second
 
 // endTime is for the last write about a migration, also when it is interrupted.
 const endTime = 30 * time.Second
@@ -28,7 +32,9 @@ func (a *app) fleetMigrateCommand(f *fleetFlags) *cobra.Command {
 		Long: `Claims at the new host what the VM's NICs have claimed, runs the command that migrates it,
 and ends the claims at the old host, in one write. Until then it is claimed at both. If the
 command fails or is interrupted, the room at the new host is given back. Without --to the best host with
-room is chosen, as by sluice fleet place. Run it where the command runs, which is
+room is chosen, as by sluice fleet place. What place has claimed is a guarantee at the new host from the first
+frame on: the command is not run until sluice fleet publish there, which looks each minute, has answered
+that the daemon keeps it. Run it where the command runs, which is
 
   ` + virshMigrate + `
 
@@ -46,6 +52,7 @@ sluice fleet migrate 00000000-0000-4000-8000-000000000000 --mac 52:54:00:00:00:0
 	to := c.Flags().String("to", "", "`name` of the new host; default: the best with room")
 	end := c.Flags().Bool("end", false, "an interrupted migration succeeded: the VM runs at the new host")
 	cancel := c.Flags().Bool("cancel", false, "an interrupted migration failed: the VM runs where it did")
+	wait := c.Flags().Duration("wait", 3*time.Minute, "how `long` the new host has to answer that it keeps the claims; 0: migrate at once")
 	c.MarkFlagsMutuallyExclusive("end", "cancel", "to")
 	_ = c.RegisterFlagCompletionFunc("to", a.completeHost(f))
 	o := outputFlag(c)
@@ -85,7 +92,7 @@ sluice fleet migrate 00000000-0000-4000-8000-000000000000 --mac 52:54:00:00:00:0
 			}
 			host = there.ID
 		}
-		m, err := a.migrate(c.Context(), l, vm, addresses, host, command)
+		m, err := a.migrate(c.Context(), l, vm, addresses, host, *wait, command)
 		if err != nil {
 			return err
 		}
@@ -122,7 +129,7 @@ func migratedMACs(vm string, macs []string) (out []string, err error) {
 
 // migrate claims at the new host, runs the command, and keeps the claims where the VM is then.
 func (a *app) migrate(
-	ctx context.Context, l fleet.Ledger, vm string, macs []string, host string, command []string,
+	ctx context.Context, l fleet.Ledger, vm string, macs []string, host string, wait time.Duration, command []string,
 ) (fleet.Migration, error) {
 	m, err := fleet.BeginMigration(ctx, l, vm, macs, host)
 	if err != nil {
@@ -132,11 +139,10 @@ func (a *app) migrate(
 	for i := range command {
 		command[i] = words.Replace(command[i])
 	}
-	fmt.Fprintf(a.std.Err, "claimed at %s too; running %s\n", printable(m.Host), printable(strings.Join(command, " ")))
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.std.In, a.std.Err, a.std.Err
-	failed := cmd.Run()
+	failed := a.awaitKept(ctx, l, &m, macs, wait)
+	if failed == nil {
+		failed = a.runMigration(ctx, m.Host, command)
+	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer stop()
 	if failed == nil {
@@ -146,9 +152,49 @@ func (a *app) migrate(
 		return m, nil
 	}
 	if err := fleet.CancelMigration(ctx, l, vm, macs); err != nil {
-		return m, fmt.Errorf("%s: %w; and %w: repeat this with --cancel", command[0], failed, err)
+		return m, fmt.Errorf("%w; and %w: repeat this with --cancel", failed, err)
 	}
-	return m, fmt.Errorf("%s: %w; the claim is at %s alone again", command[0], failed, m.From)
+	return m, fmt.Errorf("%w; the claim is at %s alone again", failed, m.From)
+}
+
+// awaitKept waits until the new host's daemon keeps the claims.
+func (a *app) awaitKept(ctx context.Context, l fleet.Ledger, m *fleet.Migration, macs []string, wait time.Duration) error {
+	if wait == 0 {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	for said := false; ; said = true {
+		kept, err := fleet.Kept(ctx, l, m.VM, macs)
+		switch {
+		case kept:
+			return nil
+		case err != nil && ctx.Err() == nil:
+			return err
+		case !said:
+			fmt.Fprintf(a.std.Err, "claimed at %s too; waiting until its daemon keeps that\n", printable(m.Host))
+		}
+		if sleep.For(ctx, keptEvery) == nil {
+			continue
+		}
+		if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		return fmt.Errorf("%s has not answered within %s that it keeps the claims: does sluice-fleet run there, and does api.claims in its "+
+			"sluice.yaml name @sluice-claims? `sluice doctor` there names claims that it refuses; --wait 0 migrates nevertheless", m.Host, wait)
+	}
+}
+
+// runMigration runs the command that migrates the VM.
+func (a *app) runMigration(ctx context.Context, host string, command []string) error {
+	fmt.Fprintf(a.std.Err, "claimed at %s too; running %s\n", printable(host), printable(strings.Join(command, " ")))
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.std.In, a.std.Err, a.std.Err
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", command[0], err)
+	}
+	return nil
 }
 
 func printMigration(w io.Writer, m fleet.Migration) {

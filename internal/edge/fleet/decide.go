@@ -13,7 +13,8 @@ import (
 type Plan struct {
 	Requests  []Request
 	Unclaimed []Unclaimed     // guarantees that have no claim, or a smaller one
-	Placed    []api.HostClaim // what place has claimed at the host, for its daemon
+	Placed    []api.HostClaim // what its daemon is to keep
+	News      bool            // it has not been told of all that yet, or of more
 }
 
 // Unclaimed is a guarantee that the host keeps without a claim.
@@ -48,6 +49,7 @@ func Decide(o *Offer, s *State) (Plan, error) {
 	d.claims()
 	var plan Plan
 	plan.Unclaimed, plan.Placed = d.unclaimed, d.placed()
+	plan.News = !maps.EqualFunc(o.Told, told(plan.Placed), func(bool, bool) bool { return true })
 	for i := range o.Providers {
 		plan.Requests = append(plan.Requests, d.write(&o.Providers[i])...)
 	}
@@ -102,25 +104,54 @@ func (d *decision) claims() {
 	}
 }
 
-// placed lists what place has claimed at this host. What the host has claimed itself is not among it: it would keep itself alive.
+// placed lists what place has claimed at this host, and what is claimed for migrations to it. What the host has claimed itself is not
+// among it: it would keep itself alive. Room that the daemon keeps is marked, so that the migration may begin.
 func (d *decision) placed() (out []api.HostClaim) {
 	for _, id := range slices.Sorted(maps.Keys(d.state.Claims)) {
 		c := d.state.Claims[id]
 		h, ours := HolderOf(&c)
-		if !ours || h.By != ByPlace || !d.here(c.Amounts) {
+		room, comes := migrationOf(&c)
+		if ours && h.By != ByPlace || !ours && !comes || !d.here(c.Amounts) {
 			continue
 		}
-		claim := api.HostClaim{ID: h.VM, MAC: h.MAC}
+		if comes {
+			h = room
+			// A migration that has just ended may be seen twice.
+			if consumer, _ := Consumer(h.VM, h.MAC); d.has(consumer) {
+				continue
+			}
+		}
+		claim := api.HostClaim{ID: strings.ToLower(h.VM), MAC: strings.ToLower(h.MAC)} // as the daemon repeats it
 		for provider, classes := range c.Amounts {
 			claim.Rate.Bits += float64(classes[ClassBits]) * 1e3
 			claim.Rate.Packets += float64(classes[ClassPackets]) * 1e3
 			if classes[ClassBits] > 0 {
-				claim.PF = addressOf(d.have[provider].Name)
+				claim.PF = strings.ToLower(addressOf(d.have[provider].Name))
 			}
 		}
-		if claim.PF != "" {
-			out = append(out, claim)
+		if claim.PF == "" {
+			continue
 		}
+		out = append(out, claim)
+		if h.By == byMigration && d.offer.Told[claim] {
+			h.By = byKept
+			c.User = h.User()
+			d.requests = append(d.requests, Request{Kind: SetClaim, Claim: c})
+		}
+	}
+	return out
+}
+
+// has reports whether a consumer has a claim at this host.
+func (d *decision) has(consumer string) bool {
+	c, ok := d.state.Claims[consumer]
+	return ok && d.here(c.Amounts)
+}
+
+func told(list []api.HostClaim) map[api.HostClaim]bool {
+	out := map[api.HostClaim]bool{}
+	for _, c := range list {
+		out[c] = true
 	}
 	return out
 }

@@ -125,6 +125,29 @@ func roomsAt(ctx context.Context, l Ledger, nics []held, first Candidate) (rooms
 	return rooms, nil
 }
 
+// Kept reports whether the new host's daemon keeps what place has claimed for the NICs, so that they have their guarantees there from the
+// first frame on. Guarantees that come from other sources do not need that.
+func Kept(ctx context.Context, l Ledger, vm string, macs []string) (bool, error) {
+	for _, mac := range macs {
+		id, err := Consumer(vm, mac)
+		if err != nil {
+			return false, err
+		}
+		claim, _, err := l.Claim(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		if h, _ := HolderOf(&claim); h.By != ByPlace {
+			continue
+		}
+		room, _, err := l.Claim(ctx, migrationConsumer(id))
+		if h, _ := migrationOf(&room); err != nil || h.By != byKept {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // EndMigration has the claims at the new host take the place of those at the old one, in one write: the VM runs there.
 func EndMigration(ctx context.Context, l Ledger, vm string, macs []string) error {
 	return endMigration(ctx, l, vm, macs, func(n *held) []Claim {
@@ -250,7 +273,7 @@ func describeMigration(ctx context.Context, l Ledger, vm string, nics []held, ro
 // migrationOf returns whose migration a claim is for; false: it is for none.
 func migrationOf(c *Claim) (Holder, bool) {
 	f := strings.Split(c.User, " ")
-	if c.Type != ConsumerType || len(f) != 3 || f[0] != byMigration {
+	if c.Type != ConsumerType || len(f) != 3 || f[0] != byMigration && f[0] != byKept {
 		return Holder{}, false
 	}
 	h := Holder{By: f[0], VM: f[1], MAC: f[2]}

@@ -172,3 +172,70 @@ func TestMigrateFails(t *testing.T) {
 	}
 	wantClaimed(t, l, 2, 9)
 }
+
+// What place has claimed for a VM is kept at the new host before the VM is there: its daemon is told of the room, which is marked when the
+// daemon keeps it. Of room that it refuses, the migration hears nothing.
+func TestNewHostKeepsTheRoom(t *testing.T) {
+	l, _, _ := twoNICs(t)
+	vm, macs, b := fleettest.VM(3), []string{fleettest.MAC(3)}, fleettest.Host("b")
+	ask := fleet.Ask{Kbits: 1_000_000, Host: fleettest.Host("a").ID, Traits: []string{fleet.NetworkTrait("red")}}
+	if _, err := fleet.Place(t.Context(), l, vm, macs[0], ask); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fleet.BeginMigration(t.Context(), l, vm, macs, b.ID); err != nil {
+		t.Fatal(err)
+	}
+	d := &told{capacity: *fleettest.Capacity()}
+	room := api.HostClaim{ID: vm, MAC: macs[0], PF: fleettest.PF0, Rate: api.Rate{Bits: 1e9}}
+	round := func(what string, news, kept bool, states ...api.HostClaimState) {
+		t.Helper()
+		d.capacity.Claims = states
+		r := fleet.Once(t.Context(), l, b, d)
+		if r.Err != nil || r.Untold != nil || r.Told != news || !cmp.Equal(d.claims, []api.HostClaim{room}) {
+			t.Errorf("%s: %+v, told %+v", what, r, d.claims)
+		}
+		if got, err := fleet.Kept(t.Context(), l, vm, macs); err != nil || got != kept {
+			t.Errorf("%s: kept %t, %v", what, got, err)
+		}
+	}
+	round("told", true, false)
+	round("not seen yet", true, false)
+	round("refused", false, false, api.HostClaimState{HostClaim: room, Refused: "no room"})
+	less := room
+	less.Rate.Bits /= 2
+	round("of another claim", true, false, api.HostClaimState{HostClaim: less})
+	round("kept", false, true, api.HostClaimState{HostClaim: room})
+	wantClaimed(t, l, 10, 1)
+	s, _ := l.Fleet(t.Context())
+	if found := fleet.Check(&s, nil); len(found) != 1 || found[0].VM != vm || found[0].Host != "b" {
+		t.Errorf("found %+v", found)
+	}
+
+	// The claim and the room at one host, as a look at the ledger may see them while the migration ends, are told once.
+	id, _ := fleet.Consumer(vm, macs[0])
+	c, _, _ := l.Claim(t.Context(), id)
+	c.Amounts = fleet.Amounts{b.PF(fleettest.PF0): {fleet.ClassBits: 1_000_000}}
+	if err := l.Do(t.Context(), fleet.Request{Kind: fleet.SetClaim, Claim: c}); err != nil {
+		t.Fatal(err)
+	}
+	round("twice", false, true, api.HostClaimState{HostClaim: room})
+	if err := fleet.EndMigration(t.Context(), l, vm, macs); err != nil {
+		t.Fatal(err)
+	}
+	d.capacity.Claims = []api.HostClaimState{{HostClaim: room}}
+	if r := fleet.Once(t.Context(), l, b, d); r.Told || !cmp.Equal(d.claims, []api.HostClaim{room}) {
+		t.Errorf("ended: %+v, told %+v", r, d.claims)
+	}
+	wantClaimed(t, l, 9, 1)
+}
+
+// A guarantee that no place has claimed comes with the VM: nobody waits for it.
+func TestHostClaimsAreNotAwaited(t *testing.T) {
+	l, vm, macs := twoNICs(t)
+	if _, err := fleet.BeginMigration(t.Context(), l, vm, macs, ""); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := fleet.Kept(t.Context(), l, vm, macs); err != nil || !kept {
+		t.Errorf("%t, %v", kept, err)
+	}
+}

@@ -103,6 +103,7 @@ const (
 	ByPlace = "place"
 
 	byMigration = "migration" // room at the new host, by a consumer of its own
+	byKept      = "kept"      // the same, once that host's daemon keeps it: written by the host
 )
 
 // User is the text that Placement keeps.

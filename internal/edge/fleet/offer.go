@@ -12,7 +12,8 @@ type Offer struct {
 	Host      Host
 	Providers []Provider // the host's first; without generations and what is used
 	Promises  []Promise
-	Kept      map[string]bool // consumers whose claims give their NICs, which are here, their guarantees
+	Kept      map[string]bool        // consumers whose claims give their NICs, which are here, their guarantees
+	Told      map[api.HostClaim]bool // claims that the daemon was told of; true: it keeps them
 }
 
 // Promise is a guarantee that the host has made to a NIC.
@@ -36,7 +37,7 @@ func OfferOf(h Host, c *api.HostCapacity) Offer {
 	if slices.ContainsFunc(c.PFs, func(pf api.PFCapacity) bool { return !pf.Bits.Enforced }) {
 		host.Traits = append(host.Traits, TraitUnenforced)
 	}
-	o := Offer{Host: h, Providers: []Provider{host}, Kept: map[string]bool{}}
+	o := Offer{Host: h, Providers: []Provider{host}, Kept: map[string]bool{}, Told: map[api.HostClaim]bool{}}
 	for i := range c.PFs {
 		pf := &c.PFs[i]
 		p := Provider{
@@ -56,6 +57,7 @@ func OfferOf(h Host, c *api.HostCapacity) Offer {
 	}
 	for i := range c.Claims {
 		g := &c.Claims[i]
+		o.Told[g.HostClaim] = g.Refused == ""
 		if id, err := Consumer(g.ID, g.MAC); err == nil && g.NIC != "" && g.Refused == "" {
 			o.Kept[id] = true
 		}

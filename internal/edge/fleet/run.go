@@ -14,7 +14,8 @@ type Round struct {
 	Unclaimed []Unclaimed
 	Writes    int
 	Err       error // why the ledger is not up to date; the next Round tries again
-	Untold    error // why the daemon does not know what place has claimed
+	Untold    error // why the daemon does not know what it is to keep
+	Told      bool  // the daemon was told of something new; the next Round sees what became of it
 }
 
 // Daemon is the host's daemon; client.Client is one.
@@ -23,8 +24,8 @@ type Daemon interface {
 	SetClaims(ctx context.Context, claims []api.HostClaim) (api.Result, error)
 }
 
-// Once publishes what the daemon offers, and tells it what place has claimed at the host. Unless the ledger was read, the daemon is not
-// told anything, and keeps what it was told before.
+// Once publishes what the daemon offers, and tells it what place and migrations have claimed at the host. Unless the ledger was read, the
+// daemon is not told anything, and keeps what it was told before.
 func Once(ctx context.Context, l Ledger, h Host, d Daemon) (r Round) {
 	c, err := d.Capacity(ctx)
 	if err != nil {
@@ -37,11 +38,16 @@ func Once(ctx context.Context, l Ledger, h Host, d Daemon) (r Round) {
 		if _, err := d.SetClaims(ctx, plan.Placed); err != nil {
 			r.Untold = fmt.Errorf("the daemon is not told what is claimed here: %w", err)
 		}
+		r.Told = plan.News && r.Untold == nil
 	}
 	return r
 }
 
-// Run publishes every so often until ctx ends. After each Round it calls done.
+// soon is when a daemon that was told of claims is asked what it makes of them.
+const soon = 2 * time.Second
+
+// Run publishes every so often until ctx ends, and soon after the daemon was told of something: a migration may wait for its answer. After
+// each Round it calls done.
 func Run(ctx context.Context, l Ledger, h Host, every time.Duration, d Daemon, done func(*Round)) {
 	for {
 		r := Once(ctx, l, h, d)
@@ -49,7 +55,11 @@ func Run(ctx context.Context, l Ledger, h Host, every time.Duration, d Daemon, d
 			return
 		}
 		done(&r)
-		if sleep.For(ctx, every) != nil {
+		pause := every
+		if r.Told {
+			pause = min(pause, soon)
+		}
+		if sleep.For(ctx, pause) != nil {
 			return
 		}
 	}
