@@ -206,12 +206,27 @@ func (l *Ledger) read(ctx context.Context, list []resourceproviders.ResourceProv
 	return state, nil
 }
 
-// provider reads one provider and the claims on it.
+// mostReads bounds how often the claims on a provider are read.
+const mostReads = 10
+
+// provider reads one provider and the claims on it. They take several requests: if one of them ends meanwhile, what has taken its place is
+// not among those that were listed, so they are listed again.
 func (l *Ledger) provider(ctx context.Context, p *resourceproviders.ResourceProvider) (seen, error) {
 	out, err := l.described(ctx, p)
 	if err != nil {
 		return seen{}, err
 	}
+	for range mostReads {
+		same, err := l.claimsOn(ctx, p, &out)
+		if err != nil || same {
+			return out, err
+		}
+	}
+	return seen{}, fmt.Errorf("read the claims on %s: %w", p.Name, fleet.ErrStale)
+}
+
+// claimsOn reads the claims on a provider; false: they have changed meanwhile.
+func (l *Ledger) claimsOn(ctx context.Context, p *resourceproviders.ResourceProvider, out *seen) (same bool, err error) {
 	// When claims end or move away, the provider's generation stays.
 	var held struct {
 		Allocations map[string]struct {
@@ -220,9 +235,9 @@ func (l *Ledger) provider(ctx context.Context, p *resourceproviders.ResourceProv
 		} `json:"allocations"`
 	}
 	if err := resourceproviders.GetAllocations(ctx, l.client, p.UUID).ExtractInto(&held); err != nil {
-		return seen{}, wrong("read the claims on "+p.Name, err)
+		return false, wrong("read the claims on "+p.Name, err)
 	}
-	out.provider.Used = map[string]int{}
+	out.provider.Used, out.claims = map[string]int{}, nil
 	for _, consumer := range slices.Sorted(maps.Keys(held.Allocations)) {
 		for class, n := range held.Allocations[consumer].Resources {
 			out.provider.Used[class] += n
@@ -232,14 +247,15 @@ func (l *Ledger) provider(ctx context.Context, p *resourceproviders.ResourceProv
 		l.mu.Unlock()
 		if now := held.Allocations[consumer]; !ok || c.Generation != now.Generation || !maps.Equal(c.Amounts[p.UUID], now.Resources) {
 			if c, ok, err = l.Claim(ctx, consumer); err != nil {
-				return seen{}, err
+				return false, err
+			}
+			if !ok || !maps.Equal(c.Amounts[p.UUID], now.Resources) {
+				return false, nil
 			}
 		}
-		if ok {
-			out.claims = append(out.claims, c)
-		}
+		out.claims = append(out.claims, c)
 	}
-	return out, nil
+	return true, nil
 }
 
 // described reads a provider's inventories and traits.

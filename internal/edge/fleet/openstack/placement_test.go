@@ -1,16 +1,18 @@
 package openstack_test
 
 import (
-	"bytes"
-	"fmt"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
+	"sluice/internal/edge/fleet"
 	"sluice/internal/edge/fleet/fleettest"
 	"sluice/internal/edge/fleet/openstack"
+	"sluice/internal/edge/fleet/placementtest"
 )
 
 // The contract holds with OpenStack's own Placement.
@@ -18,11 +20,53 @@ func TestRealPlacement(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server: make long runs it")
 	}
-	l, err := openstack.Connect(t.Context(), placement(t))
+	l, err := openstack.Connect(t.Context(), placementtest.Start(t).URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fleettest.Contract(t, l)
+}
+
+// A migration that ends while its new host reads the ledger: the host sees the room or the claim.
+func TestMigrationEndsBetweenReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server: make long runs it")
+	}
+	s := placementtest.Start(t)
+	direct, err := openstack.Connect(t.Context(), s.Direct())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := fleettest.Host("a"), fleettest.Host("b")
+	for _, h := range []fleet.Host{a, b} {
+		if _, _, err := fleet.Publish(t.Context(), direct, h, fleettest.Capacity()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	vm, macs := fleettest.VM(1), []string{fleettest.MAC(1)}
+	if _, err := fleet.Place(t.Context(), direct, vm, macs[0], fleet.Ask{Kbits: 1_000_000, Host: a.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fleet.BeginMigration(t.Context(), direct, vm, macs, b.ID); err != nil {
+		t.Fatal(err)
+	}
+	l, err := openstack.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	s.Before(func(request string) {
+		if !ended && strings.HasPrefix(request, "GET /allocations/") {
+			ended = true
+			if err := fleet.EndMigration(context.WithoutCancel(t.Context()), direct, vm, macs); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	state, err := l.Tree(t.Context(), b.ID, false)
+	if err != nil || !ended || len(state.Claims) != 1 {
+		t.Errorf("ended: %t; %v, %+v", ended, err, state.Claims)
+	}
 }
 
 // The demo of a fleet does all that it says, on a real Placement.
@@ -30,7 +74,7 @@ func TestFleetDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server and three daemons: make long runs it")
 	}
-	placement(t) // skips if it cannot be installed
+	placementtest.Start(t) // skips if it cannot be installed
 	program := filepath.Join(t.TempDir(), "sluice")
 	if out, err := exec.Command("go", "build", "-o", program, "sluice/cmd/sluice").CombinedOutput(); err != nil { //nolint:gosec // fixed
 		t.Fatalf("%v\n%s", err, out)
@@ -54,37 +98,3 @@ func TestFleetDemo(t *testing.T) {
 		}
 	}
 }
-
-// placement starts a server and returns its address.
-func placement(t *testing.T) string {
-	t.Helper()
-	if os.Getenv("SLUICE_TEST_NO_PLACEMENT") == "1" {
-		t.Skip("SLUICE_TEST_NO_PLACEMENT=1")
-	}
-	var failed bytes.Buffer
-	cmd := exec.Command("../../../../scripts/placement", t.TempDir()) //nolint:gosec // it is killed below
-	cmd.Stderr = &failed
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	var port int
-	if _, err := fmt.Fscan(out, &port); err != nil {
-		_ = cmd.Wait()
-		if cmd.ProcessState.ExitCode() == notInstalled {
-			t.Skipf("no Placement from PyPI: %s", &failed)
-		}
-		t.Fatalf("Placement has not started: %v, %v\n%s", err, cmd.ProcessState, &failed)
-	}
-	return fmt.Sprintf("http://127.0.0.1:%d", port)
-}
-
-// notInstalled is the exit code of scripts/placement if PyPI does not give it.
-const notInstalled = 75
