@@ -39,6 +39,8 @@ type PFStatus struct {
 	Network      string   `json:"network"`                // the bridge it is a port of, or its label in sluice.yaml
 	Representors bool     `json:"representors,omitempty"` // each of its VFs has a port of its own in the switch, as in mode switchdev
 	Uplink       string   `json:"uplink,omitempty"`       // how frames are steered to its VFs; absent: they are not (GET /v1/doctor)
+	Why          string   `json:"why,omitempty"`          // why no VM can use its VFs, whatever its link; "" if VMs can
+	Remedy       string   `json:"remedy,omitempty"`       // what a user can do about that
 	LinkUp       bool     `json:"link_up"`
 	Carries      Capacity `json:"carries"` // what its link is said to carry; GET /v1/bandwidth has what is inferred, too
 	Managed      bool     `json:"managed"` // sluice.yaml lists it

@@ -44,8 +44,8 @@ func Summary(v *model.View, version string, problems int) api.Status {
 func PFStatus(pf *model.PF) api.PFStatus {
 	s := api.PFStatus{
 		Name: pf.Name, Address: string(pf.Address), Driver: pf.Driver, Network: pf.Network, Uplink: pf.Uplink.Kind,
-		Representors: pf.Uplink.Representors,
-		LinkUp:       pf.LinkUp, Carries: capacityOf(pf.Capacity()), Managed: pf.Managed, VFs: api.VFCounts{Total: len(pf.VFs)},
+		Representors: pf.Uplink.Representors, Why: pf.Uplink.Why, Remedy: pf.Uplink.Remedy,
+		LinkUp: pf.LinkUp, Carries: capacityOf(pf.Capacity()), Managed: pf.Managed, VFs: api.VFCounts{Total: len(pf.VFs)},
 	}
 	for i := range pf.VFs {
 		switch pf.VFs[i].Owner {

@@ -145,6 +145,9 @@ func pfText(pf api.PFStatus) string {
 	if !pf.LinkUp {
 		s += ", link down"
 	}
+	if pf.Managed && pf.Why != "" {
+		s += ", no VM can use its VFs: " + pf.Why
+	}
 	return s + ": " + model.Plural(pf.VFs.Total, "VF") + ", " + vfText(pf.VFs)
 }
 

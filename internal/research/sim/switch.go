@@ -33,7 +33,7 @@ type traits struct {
 
 var kinds = map[Uplink]traits{
 	"":           {},
-	Bridge:       {},
+	Bridge:       {kind: "linux-bridge"},
 	Representors: {kind: "linux-bridge", representors: true},
 	OpenVSwitch:  {kind: "openvswitch", program: true},
 	OVN:          {kind: "ovn", representors: true, logical: true},

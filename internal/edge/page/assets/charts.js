@@ -24,7 +24,7 @@ function axes(unit) {
 }
 
 // Chart draws series of one unit in an element, as wide as that is. Each series has a label, the variable of its colour, and
-// a dash or a fill, so that it is told apart without colours too.
+// a dash or a fill, so that it is told apart without colours too; over tells that there is nothing of it now.
 export class Chart {
   constructor(element, label, unit, { height = 190 } = {}) {
     Object.assign(this, { element, unit, height, plot: null, key: '' });
@@ -33,8 +33,11 @@ export class Chart {
     this.label = label;
     new ResizeObserver(() => this.plot && this.plot.setSize(this.size())).observe(element);
     addEventListener('colours', () => this.plot?.redraw(false, false));
-    for (const e of ['lost', 'again']) addEventListener(e, () => this.plot?.setLegend({ idx: null }));
+    for (const e of ['lost', 'again']) addEventListener(e, () => this.tell());
   }
+
+  // tell brings the figures below the chart up to date.
+  tell() { this.plot?.setLegend({ idx: null }); }
 
   size() { return { width: Math.max(200, this.element.clientWidth), height: this.height }; }
 
@@ -56,7 +59,7 @@ export class Chart {
       scales: { y: { range: (u, min, max) => [0, (max || 1) * 1.08] } },
       axes: axes(this.unit),
       series: [{ label: 'Time', value: (u, v) => (v ? clock(v * 1e3) : daemon.gone ? clock(last(u, 0) * 1e3) : 'now') }, ...series.map((x) => ({
-        label: x.label, value: (u, v, i, at) => unit(at === null || at === undefined ? last(u, i) : v), width: 1.6, dash: x.dash, points: { show: false }, spanGaps: false,
+        label: x.label, value: (u, v, i, at) => unit(at === null || at === undefined ? (x.over?.() ? null : last(u, i)) : v), width: 1.6, dash: x.dash, points: { show: false }, spanGaps: false,
         stroke: () => colour(x.colour), fill: x.fill ? () => colour(x.colour, x.fill) : undefined,
       }))],
     }, data, this.element);

@@ -1,7 +1,7 @@
 // What the host moved over the last hour: packets on VFs and on virtio, and bits on each link.
 
 import { h, section, text } from './dom.js';
-import { complaint } from './live.js';
+import { complaint, watch } from './live.js';
 import { remember } from './history.js';
 import { Chart } from './charts.js';
 import { pps, bits, percent } from './format.js';
@@ -23,6 +23,11 @@ export function loads() {
   const part = section('load', 'Load over the last hour', null, note, charts);
   const byPath = new Chart(packets, 'Packets per second over the last hour, on VFs and on virtio', pps);
   const byLink = new Chart(links, 'Bits per second that each PF sent over the last hour', bits, { height: 150 });
+  let down = new Set(); // what a link carried in the last step is not now, if it went down since
+  watch(part, '/v1/status', (s) => {
+    down = new Set(s.pfs.filter((pf) => !pf.link_up).map((pf) => pf.pf));
+    byLink.tell();
+  });
   remember(part, (m) => {
     note.hidden = m.length > 1;
     charts.hidden = m.length < 2;
@@ -35,8 +40,8 @@ export function loads() {
       { label: 'on VFs', values: vf, colour: '--vf', fill: 0.22 }, { label: 'on virtio', values: virtio, colour: '--virtio', dash: [5, 3] },
     ], `Now ${pps(at(vf))} on VFs and ${pps(at(virtio))} on virtio, ${percent(at(vf) / (at(vf) + at(virtio) || 1))} on VFs.`);
     const list = [...m.links.values()];
-    byLink.draw(m.times, list.map((l, i) => ({ label: l.pf, values: l.sent, colour: linkLooks[i % linkLooks.length][0], dash: linkLooks[i % linkLooks.length][1] })),
-      list.map((l) => `${l.pf} sends ${bits(l.sent.at(-1) ?? 0)}`).join(', '));
+    byLink.draw(m.times, list.map((l, i) => ({ label: l.pf, values: l.sent, over: () => down.has(l.pf), colour: linkLooks[i % linkLooks.length][0], dash: linkLooks[i % linkLooks.length][1] })),
+      list.map((l) => `${l.pf} sends ${bits((!down.has(l.pf) && l.sent.at(-1)) || 0)}`).join(', '));
   }, (err) => { note.hidden = false; text(note, complaint(err)); });
   return part;
 }

@@ -14,10 +14,10 @@ function wrong(s, links) {
     list.push({ what: `A guarantee is short on ${l.pf}`, text: l.shortage.text, about: l.shortage.takers.map((t) => t.domain).join(' '), remedy: l.shortage.remedy });
   }
   for (const pf of s.pfs.filter((x) => x.managed && !x.link_up)) {
-    list.push({ what: `The link of ${pf.pf} is down`, text: `${count(pf.vfs.total, 'VF')} cannot be used; ${pf.vfs.held ? `${pf.vfs.held} of them are still held` : 'VMs that had one are on virtio'}`, remedy: 'check the cable and the switch' });
+    list.push({ what: `The link of ${pf.pf} is down`, text: `${count(pf.vfs.total, 'VF')} cannot be used; ${pf.vfs.held ? `${pf.vfs.held} of them ${pf.vfs.held === 1 ? 'is' : 'are'} still held` : 'VMs that had one are on virtio'}`, remedy: 'check the cable and the switch' });
   }
-  for (const pf of s.pfs.filter((x) => x.managed && x.link_up && !x.uplink)) {
-    list.push({ what: `No VM can use the VFs of ${pf.pf}`, text: 'frames cannot be steered to them', to: ['#troubles', 'Problems'] });
+  for (const pf of s.pfs.filter((x) => x.managed && x.link_up && x.why)) {
+    list.push({ what: `No VM can use the VFs of ${pf.pf}`, text: pf.why, about: pf.pf, remedy: pf.remedy });
   }
   const over = links.filter((l) => l.overcommitted).map((l) => l.pf);
   if (over.length) list.push({ what: `More is guaranteed on ${over.join(', ')} than it carries`, text: 'not all of it can be kept', remedy: 'lower a guarantee, or move a VM to another host' });
@@ -57,7 +57,7 @@ export function verdict() {
     const now = JSON.stringify([list, others, s.mode, s.drained, s.drain, s.mode === 'observe' && s.moves.pending, !list.length && calm(s, links)]);
     if (now === before) return;
     before = now;
-    title.textContent = list.length ? `${count(list.length, 'thing')} ${list.length === 1 ? 'is' : 'are'} wrong now` : others ? 'Nothing urgent' : '✓ All is well';
+    fill(title, list.length ? [`${count(list.length, 'thing')} ${list.length === 1 ? 'is' : 'are'} wrong`, h('span', { class: 'when' }, ' now')] : others ? 'Nothing urgent' : '✓ All is well');
     title.className = list.length ? 'bad' : others ? '' : 'good';
     fill(body, about && h('p', null, about), list.length ? h('ul', { class: 'plain wrong' }, list.map(item)) : h('p', null, calm(s, links)),
       others > 0 && h('p', { class: 'hint' }, h('a', { href: '#troubles' }, count(others, 'problem')), ', each with its remedy.'));

@@ -50,8 +50,8 @@ func TestVerdict(t *testing.T) {
 		}, []string{"1 thing is wrong now", "Sluice cannot work as it should", "no answer from libvirt"}, "All is well"},
 		"no-uplink": {func(v *model.View) {
 			calm(v)
-			v.Snapshot.FindPF("pf2").Uplink = model.Uplink{Why: "it is in no bridge"}
-		}, []string{"1 thing is wrong now", "No VM can use the VFs of pf2"}, "All is well"},
+			v.Snapshot.FindPF("pf2").Uplink = model.Uplink{Why: "it is in no bridge", Remedy: "put it into one"}
+		}, []string{"1 thing is wrong now", "No VM can use the VFs of pf2", "it is in no bridge", "put it into one"}, "All is well"},
 		"observe": {func(v *model.View) { calm(v); v.Mode = model.ModeObserve }, []string{
 			"All is well", "Sluice only observes: it changes nothing", "In enforce mode it would make 1 move now: this one",
 		}, "▲"},
