@@ -215,6 +215,7 @@ func (d *daemonState) run(ctx context.Context, c *config.Config) error {
 	d.backend = backend.New(core, d.runner.Call, d.over, func() model.Rules { return d.host.rules(d.host.conf.Load()) })
 	d.backend.Reload, d.backend.Config = d.reload, d.o.Config
 	past := history.New()
+	past.Examine = d.host.examine
 	kept, earlier := journal.OpenEvents(filepath.Join(c.StateDir, "events"), d.log)
 	defer kept.Close()
 	past.Resume(earlier)

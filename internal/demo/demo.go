@@ -72,6 +72,7 @@ func Run(ctx context.Context, o cli.DemoOptions) error {
 		return time.Now()
 	}
 	past := history.New()
+	past.Examine = doctor.Examine
 	d.back.Seen = past.Add
 	d.engine.OnTick = func(time.Time) { d.show() }
 	world.StartTraffic(&sim.Traffic{Step: period, Delay: limitDelay})

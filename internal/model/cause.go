@@ -24,6 +24,7 @@ const (
 	CauseGuest    CauseKind = "guest"    // the VM itself: its guest does not use the VF, it was shut down
 	CauseFailure  CauseKind = "failure"  // something failed
 	CauseFinding  CauseKind = "finding"  // something that fsck found wrong
+	CauseProblem  CauseKind = "problem"  // something that doctor lists
 	CauseTaker    CauseKind = "taker"    // others send more than they are promised on PF
 	CauseOutsider CauseKind = "outsider" // somebody else: not Sluice
 )

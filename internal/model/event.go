@@ -21,6 +21,8 @@ const (
 	EventMode     EventKind = "mode"
 	EventShort    EventKind = "short" // NICs lack part of what they are promised
 	EventShortEnd EventKind = "short-over"
+	EventProblem  EventKind = "problem" // doctor lists something that it did not list before
+	EventSolved   EventKind = "problem-over"
 	EventError    EventKind = "error" // the daemon cannot do its work
 	EventErrorEnd EventKind = "error-over"
 )

@@ -3,6 +3,7 @@ package events
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 
@@ -12,8 +13,14 @@ import (
 // shortOver is how long a shortage must be over to be called so: loads that come and go make one shortage.
 const shortOver = time.Minute
 
+// solvedAfter is how long a problem must be gone to be called so.
+const solvedAfter = time.Minute
+
 // Watcher finds the events between Views. Its zero value has seen none. It is not safe for concurrent use.
 type Watcher struct {
+	// Examine finds problems in a Snapshot; nil: only those that the Snapshot has.
+	Examine func(*model.Snapshot) []model.Problem
+
 	count    uint64
 	killed   bool // an earlier run ended without a stop
 	started  bool
@@ -27,8 +34,15 @@ type Watcher struct {
 	looked   time.Time // when held was seen
 	asked    []model.Override
 	short    map[string]time.Time // when a PF's link was last seen short
+	problems map[string]*problem  // by what they are about
+	examined time.Time            // the Snapshot whose problems were found
 
 	out []model.Event // of the View that is looked at
+}
+
+type problem struct {
+	event model.Event // that told of it
+	seen  time.Time   // last
 }
 
 type holder struct {
@@ -48,6 +62,7 @@ func (w *Watcher) Next(v *model.View) []model.Event {
 		w.holders(v)
 		w.moves(v)
 		w.shortages(v)
+		w.doctor(v)
 	}
 	slices.SortStableFunc(w.out, func(a, b model.Event) int { return a.At.Compare(b.At) })
 	for i := range w.out {
@@ -313,3 +328,72 @@ func (w *Watcher) shortages(v *model.View) {
 		}
 	}
 }
+
+// doctor tells what doctor lists and did not list before. Moves that failed and guarantees that are short are told as such.
+func (w *Watcher) doctor(v *model.View) {
+	now := v.Snapshot.Time
+	if now.Equal(w.examined) {
+		return
+	}
+	first := w.problems == nil // what the first View shows is not news
+	if first {
+		w.problems = map[string]*problem{}
+	}
+	w.examined = now
+	for _, p := range w.listed(v) {
+		key := p.Subject + " " + figures.ReplaceAllString(p.Text, "#")
+		is := w.problems[key]
+		if is == nil && w.links[p.Subject].Kind != "" {
+			continue // told as a link that is down
+		}
+		if is == nil {
+			e := model.Event{
+				At: now, Kind: model.EventProblem, Text: p.Text, Alarm: true, Cause: model.Cause{Kind: model.CauseProblem, Detail: p.Text},
+			}
+			if i := slices.IndexFunc(v.Snapshot.VMs, func(vm model.VM) bool { return vm.Name == p.Subject }); i >= 0 {
+				e.VM, e.VMName = v.Snapshot.VMs[i].ID, p.Subject
+			} else if p.Subject != "" {
+				e.Text = p.Subject + ": " + p.Text
+			}
+			is = &problem{event: e}
+			w.problems[key] = is
+			if !first {
+				w.add(e)
+			}
+		}
+		is.seen = now
+	}
+	for _, key := range slices.Sorted(maps.Keys(w.problems)) {
+		is := w.problems[key]
+		if now.Sub(is.seen) < solvedAfter {
+			continue
+		}
+		delete(w.problems, key)
+		e := is.event
+		e.At, e.Kind, e.Alarm = is.seen, model.EventSolved, false
+		w.add(e)
+	}
+}
+
+// listed returns the problems of the Snapshot, and those of SLAs but the shortages, that are not for information only.
+func (w *Watcher) listed(v *model.View) []model.Problem {
+	list := v.Snapshot.Problems
+	if w.Examine != nil {
+		list = w.Examine(v.Snapshot)
+	}
+	if v.Bandwidth == nil {
+		return without(list, nil)
+	}
+	return without(slices.Concat(list, v.Bandwidth.Problems), v.Bandwidth.Links)
+}
+
+func without(list []model.Problem, links []model.LinkState) []model.Problem {
+	return slices.DeleteFunc(slices.Clone(list), func(p model.Problem) bool {
+		return p.Info || slices.ContainsFunc(links, func(l model.LinkState) bool {
+			return l.Shortage != nil && l.PF == p.Subject && l.Shortage.Text == p.Text
+		})
+	})
+}
+
+// figures are what a problem's text may change in while it is the same problem.
+var figures = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)

@@ -248,3 +248,60 @@ func TestRunsFollowEachOther(t *testing.T) {
 		}
 	}
 }
+
+// A problem is told when doctor lists it first and when it is gone for good, for the VM that it is about; what is told otherwise,
+// for information only, or was there from the start is not.
+func TestProblems(t *testing.T) {
+	cable := model.Problem{Subject: "pf0", Text: "its link is down"}
+	port := model.Problem{Subject: "web-07", Text: "it has no free port: 3 of 3 are taken"}
+	more := model.Problem{Subject: "web-07", Text: "it has no free port: 4 of 4 are taken"}
+	over := model.Problem{Subject: "pf0", Text: "more is guaranteed than its link carries"}
+	lacks := model.Problem{Subject: "pf0", Text: "db-1 lacks 1Gbit"}
+	old := model.Problem{Text: "no agent"}
+	note := model.Problem{Text: "a guest without agent", Info: true}
+	w := &Watcher{Examine: func(s *model.Snapshot) []model.Problem { return s.Problems }}
+	for _, c := range []struct {
+		at                 time.Duration
+		problems, promised []model.Problem
+		down               bool
+		want               []string
+	}{
+		{at: 0, problems: []model.Problem{old}},
+		{at: 1, problems: []model.Problem{old, note, port}, want: []string{
+			"12:00:01 problem web-07|it has no free port: 3 of 3 are taken|true it has no free port: 3 of 3 are taken",
+		}},
+		{at: 2, problems: []model.Problem{old, more}}, // the same, with other figures
+		{at: 3, promised: []model.Problem{over, lacks}, want: []string{
+			"12:00:03 short |db-1 lacks 1Gbit|true db-1 lacks 1Gbit",
+			"12:00:03 problem |pf0: more is guaranteed than its link carries|true more is guaranteed than its link carries",
+		}},
+		{at: 50, problems: []model.Problem{port}, promised: []model.Problem{over, lacks}}, // it comes and goes
+		{at: 51, problems: []model.Problem{cable}, promised: []model.Problem{over, lacks}, down: true, want: []string{
+			"12:00:51 link |link of pf0 down|true link of pf0 down",
+		}},
+		{at: 110, promised: []model.Problem{over, lacks}, want: []string{
+			"12:00:02 problem-over |no agent|false no agent",
+			"12:00:50 problem-over web-07|it has no free port: 3 of 3 are taken|false it has no free port: 3 of 3 are taken",
+			"12:01:50 link |link of pf0 up again|false link of pf0 up again",
+		}},
+	} {
+		v := world(c.at * time.Second)
+		v.Snapshot.Problems, v.Bandwidth.Problems = c.problems, c.promised
+		v.Snapshot.PFs[0].LinkUp = !c.down
+		if c.promised != nil {
+			v.Bandwidth.Links[0].Shortage = &model.Shortage{Text: lacks.Text}
+		}
+		var got []string
+		for _, e := range w.Next(v) {
+			if e.Kind != model.EventStart {
+				got = append(got, text(&e))
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("after %d s: %q, want %q", c.at, got, c.want)
+		}
+		if got := w.Next(v); len(got) > 0 {
+			t.Errorf("after %d s, again: %v", c.at, got)
+		}
+	}
+}

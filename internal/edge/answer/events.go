@@ -104,8 +104,20 @@ func eventText(e *model.Event) string {
 			return "a " + e.Text + " failed" + why
 		}
 		return "a " + e.Text + " of " + name + " failed" + why
+	case model.EventProblem:
+		return about(e) + e.Text
+	case model.EventSolved:
+		return about(e) + "no longer a problem: " + e.Text
 	}
 	return e.Text
+}
+
+// about names the VM of a problem, if it is one's.
+func about(e *model.Event) string {
+	if e.VM == "" {
+		return ""
+	}
+	return cmp.Or(e.VMName, string(e.VM)) + ": "
 }
 
 // together is a line of several events, of which e is one.
@@ -134,6 +146,10 @@ func together(e *model.Event, l *api.Event) string {
 			what += " of " + vms
 		}
 		return what + " failed: " + why.String()
+	case model.EventProblem:
+		return vms + ": " + e.Text
+	case model.EventSolved:
+		return vms + ": no longer a problem: " + e.Text
 	}
 	return fmt.Sprintf("%s (%d times)", e.Text, l.Count)
 }

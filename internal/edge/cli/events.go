@@ -25,7 +25,7 @@ func (a *app) eventsCommand() *cobra.Command {
 		Use: "events [VM]", Short: "what happened, when and by which cause",
 		Long: `Lists what has happened on the host, or to one VM, oldest first: VFs that VMs got and
 lost, moves that failed, links that went down and came back, what people asked for,
-reloads, guarantees that were not kept. Each line has its cause: the link of a PF, a drain,
+reloads, guarantees that were not kept, problems that doctor found. Each line has its cause: the link of a PF, a drain,
 a pin or a release and who asked for it, a reload, a restart, an SLA, the guest, a failure,
 or the policy and the VM that gets the VF instead.
 

@@ -11,6 +11,7 @@ import (
 
 // noteEvents records what has happened since the previous View.
 func (m *Memory) noteEvents(v *model.View) {
+	m.watcher.Examine = m.Examine
 	m.keepEvents(m.watcher.Next(v)...)
 }
 

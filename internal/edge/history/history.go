@@ -43,6 +43,8 @@ type Memory struct {
 
 	watcher events.Watcher
 	events  []model.Event // however old
+	// Examine finds problems in a Snapshot, to be told as events; nil: only those that the Snapshot has.
+	Examine answer.Examine
 	// Tell, if set, is called with each event. It must not call the Memory.
 	Tell func(*model.Event)
 }
