@@ -19,7 +19,7 @@ func (a *app) configCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "config", Short: "work with sluice.yaml",
 		Long: "The command check says whether the daemon would accept a configuration; show prints the\n" +
-			"one in effect, with where each value comes from.",
+			"whole of one, with where each value comes from.",
 		Example: "sluice config check /etc/sluice/sluice.yaml\nsluice config show",
 		Args:    cobra.ArbitraryArgs, RunE: subcommandWanted,
 	}
@@ -83,11 +83,12 @@ func fileArg(c *cobra.Command, verb string) func(args []string) string {
 
 func (a *app) configShowCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "show [FILE]", Short: "print the configuration in effect, with where each value comes from",
+		Use: "show [FILE]", Short: "print the whole configuration, with where each value comes from",
 		Long: `Reads FILE (default: ` + DefaultConfig + `) and conf.d/*.yaml beside it, and prints
 one sluice.yaml with the same effect: defaults filled in, and behind each value the line
-that sets it. A running daemon has this configuration since its last reload. What was set
-at run time is in sluice overrides.`,
+that sets it. A daemon that starts or reloads now has this configuration; one that runs
+has what the files said at its last reload. What was set at run time is in sluice
+overrides.`,
 		Example: "sluice config show\nsluice config show ./sluice.yaml -o json",
 	}
 	o := outputFlag(c)

@@ -8,12 +8,18 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"sluice/internal/model"
 )
 
 // flagError rewrites pflag's errors in plain words.
 func flagError(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {
+		var wrong *model.BadValue
+		if errors.As(err, &wrong) {
+			err = fmt.Errorf("--%s: %w", bad.GetFlag().Name, wrong)
+		}
 		if want := wanted[bad.GetFlag().Value.Type()]; want != "" {
 			err = fmt.Errorf("--%s %s: want %s", bad.GetFlag().Name, visible(bad.GetValue()), want)
 		}
@@ -34,6 +40,33 @@ var wanted = map[string]string{
 	"bool":        "true or false, or no value",
 	"stringSlice": "words separated by commas",
 }
+
+// rate is a flag for a rate as in sluice.yaml, which the daemon reads again.
+type rate struct{ text *string }
+
+// rateFlag adds a flag for a rate; "" is none.
+func rateFlag(flags *pflag.FlagSet, to *string, name, usage string) { flags.Var(rate{to}, name, usage) }
+
+// String, Set and Type implement pflag.Value.
+func (r rate) String() string {
+	if r.text == nil {
+		return ""
+	}
+	return *r.text
+}
+
+// Set implements pflag.Value.
+func (r rate) Set(s string) error {
+	*r.text = s
+	if s == "" {
+		return nil
+	}
+	_, err := model.ParseRate(s)
+	return err
+}
+
+// Type implements pflag.Value.
+func (r rate) Type() string { return "rate" }
 
 // visible makes an empty value visible.
 func visible(value string) string { return cmp.Or(value, `""`) }

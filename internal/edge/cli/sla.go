@@ -138,15 +138,15 @@ sluice sla set db-1 --class gold --weight 4 --until 06:00`,
 	f := newOverrideFlags(c)
 	var r api.Request
 	s := &api.SLA{}
-	c.Flags().StringVar(&s.Guarantee, "guarantee", "", "`rate` that it is promised, such as 2Gbit or '2Gbit 50kpps'")
-	c.Flags().StringVar(&s.Limit, "limit", "", "`rate` that it may not exceed when sending")
-	c.Flags().StringVar(&s.Receive, "receive", "", "`rate` that it may not exceed when receiving")
+	rateFlag(c.Flags(), &s.Guarantee, "guarantee", "`rate` that it is promised, such as 2Gbit or '2Gbit 50kpps'")
+	rateFlag(c.Flags(), &s.Limit, "limit", "`rate` that it may not exceed when sending")
+	rateFlag(c.Flags(), &s.Receive, "receive", "`rate` that it may not exceed when receiving")
 	c.Flags().Float64Var(&s.Weight, "weight", 0, "its share of the remaining bandwidth, a `number` from 0.001 to 1000")
 	c.Flags().StringVar(&s.Class, "class", "", "`name` of a class of sluice.yaml")
 	a.nicFlag(c, &r)
 	_ = c.RegisterFlagCompletionFunc("class", a.completeClass)
 	return printing(a, c, func(ctx context.Context, args []string) (none api.Result, err error) {
-		if c.Flags().Changed("weight") && !(s.Weight > 0) {
+		if c.Flags().Changed("weight") && !(s.Weight >= 0.001 && s.Weight <= 1000) {
 			return none, usage(c, errors.New("--weight must be a number from 0.001 to 1000; to remove what was set, use sluice sla clear"))
 		}
 		if *s == (api.SLA{}) {

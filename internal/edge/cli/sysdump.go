@@ -75,7 +75,7 @@ func (a *app) sysdumpCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "sysdump [FILE]", Short: "write everything that a bug report needs to a file",
 		Long: `Writes a tar.gz with the daemon's answers (status, VMs, VFs, plan, bandwidth, SLAs, what it
-last observed and remembers, the last hour, what happened), the configuration in effect, the checklist of
+last observed and remembers, the last hour, what happened), the whole configuration, the checklist of
 sluice doctor --offline, the daemon's log, and what kernel and NICs say. It changes nothing
 and sends nothing. What cannot be had, without a daemon or without root, is named and left
 out. Only the user who runs it can read the file.

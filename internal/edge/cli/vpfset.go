@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"sluice/api/v1"
+	"sluice/internal/model"
 )
 
 func (a *app) vpfSetCommand() *cobra.Command {
@@ -38,6 +40,9 @@ sluice vpf set node-1 --limit '1Gbit 100kpps' --isolated --check-arp --address 1
 		if b.Set == (api.PortChange{}) {
 			return r, usage(c, errors.New("nothing is set: give --vlan, --limit or another setting"))
 		}
+		if err := wrongPort(&b.Set); err != nil {
+			return r, usage(c, err)
+		}
 		return a.client().SetVPF(ctx, b)
 	}, printResult)
 }
@@ -57,9 +62,9 @@ func portFlags(flags *pflag.FlagSet) (change func() api.PortChange) {
 	flags.StringSliceVar(p.Addresses, "address", nil, "IP `address` that it may send from; may be repeated; default: any")
 	flags.StringVar(p.Link, "link", "", "`mode` of its link: auto (up while somebody in the guest uses the VF), up or down")
 	flags.BoolVar(p.Isolated, "isolated", false, "separate it from other isolated ports of its bridge")
-	flags.StringVar(p.Guarantee, "guarantee", "", "`rate` that it is promised, as a part of the virtual PF's")
-	flags.StringVar(p.Limit, "limit", "", "`rate` that it may not exceed when sending, such as '1Gbit 100kpps'")
-	flags.StringVar(p.Receive, "receive", "", "`rate` that it may not exceed when receiving")
+	rateFlag(flags, p.Guarantee, "guarantee", "`rate` that it is promised, as a part of the virtual PF's")
+	rateFlag(flags, p.Limit, "limit", "`rate` that it may not exceed when sending, such as '1Gbit 100kpps'")
+	rateFlag(flags, p.Receive, "receive", "`rate` that it may not exceed when receiving")
 	flags.Float64Var(p.Weight, "weight", 0, "its share of the remaining bandwidth, a `number` from 0.001 to 1000")
 	return func() api.PortChange {
 		keepGiven(flags, "mac", &p.MACs)
@@ -76,6 +81,26 @@ func portFlags(flags *pflag.FlagSet) (change func() api.PortChange) {
 		keepGiven(flags, "weight", &p.Weight)
 		return p
 	}
+}
+
+// wrongPort returns what is no value at all, whatever the host.
+func wrongPort(p *api.PortChange) error {
+	if p.Weight != nil && *p.Weight != 0 && !(*p.Weight >= 0.001 && *p.Weight <= 1000) {
+		return errors.New("--weight must be a number from 0.001 to 1000, or 0 for the default")
+	}
+	if p.Trunk != nil && *p.Trunk != "" {
+		if _, err := model.ParseVLANs(*p.Trunk); err != nil {
+			return fmt.Errorf("--trunk: %w", err)
+		}
+	}
+	if p.MACs != nil {
+		for _, text := range *p.MACs {
+			if _, err := model.ParseMAC(text); err != nil {
+				return fmt.Errorf("--mac: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // keepGiven unsets a setting whose flag is not on the command line.
