@@ -80,6 +80,11 @@ func (c *capacity) note(now time.Time, v volume, looks int) {
 	}
 }
 
+// carriedMore reports whether the link has carried clearly more lately than a volume.
+func (c *capacity) carriedMore(now time.Time, than, noise float64) bool {
+	return now.Sub(c.provenAt) < provenTime && than < c.proven-max(lookFlat*c.proven, lookNoise*noise)
+}
+
 // looks is the number of periods after which a volume is known.
 func looks(period time.Duration) int {
 	return min(lookMost, max(lookLeast, int((lookTime+period-1)/period)))
@@ -131,9 +136,13 @@ func (c *capacity) raise(now time.Time, looks int) {
 
 // judge ends a probe. If what is handed out is not used, there is nothing against it.
 func (c *capacity) judge(now time.Time, looks int) {
-	if c.used >= looks && c.sum/float64(c.used)-c.carried < probeGain*handedOut*(c.hat-c.before) {
-		c.fail(now)
-		return
+	if c.used >= looks {
+		carried := c.sum / float64(c.used)
+		if carried-c.carried < probeGain*handedOut*(c.hat-c.before) {
+			c.fail(now)
+			return
+		}
+		c.hat = min(c.hat, max(c.before, carried/handedOut)) // no more than it has shown
 	}
 	c.wait, c.step = probeFirst, min(2*c.step, probeMost)
 	if c.hat == c.speed {

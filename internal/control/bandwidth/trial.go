@@ -8,8 +8,8 @@ import (
 // trial determines whether guaranteed senders that send less than their guarantees are held down by a link that carries less than
 // assumed. No reading tells: they may want less. So all others together lose a little for some periods. If the tried take up a good
 // part of that, the link is full, and what it carried before is its capacity; they are given all that they may want, and have to keep
-// what they gained. Otherwise the others get back what they lost. Senders without a guarantee have no way to make a trial succeed:
-// that takes a guaranteed sender that wants more than it gets.
+// what they gained. Otherwise the others get back what they lost. If little is missing the tried are given it at once. Senders without a
+// guarantee have no way to make a trial succeed: that takes a guaranteed sender that wants more than it gets.
 type trial struct {
 	on    bool
 	part  part
@@ -65,7 +65,7 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
 		lacks := t.lack.wants(t, in, promised) - sent
 		if t.lack.tried = u.known && t.lack.ticks > looks && lacks > 0 && !t.rising && t.trend() == 0; !t.lack.tried {
-			others += max(0, u.sent-min(u.guarantee, t.share))
+			others += max(0, (t.prev+t.last)/2-min(u.guarantee, t.share))
 			continue
 		}
 		due = due || t.lack.due(k, t, in, promised)
@@ -88,6 +88,9 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 	tr.level, tr.enough = others-tr.step, tr.sent+gain
 	c.trial = tr
 	c.set(c.hat)
+	if missing < directly*tr.step && !c.carriedMore(k.now, mean, v.noise) {
+		r.grant(k, c)
+	}
 	return true
 }
 
@@ -115,7 +118,7 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 	late := tr.ticks >= looks && (over >= trialTime || over >= trialTime/2 && mean < tr.sent+trialGain*(tr.enough-tr.sent))
 	switch {
 	case tr.part == taking && tr.ticks >= looks-1 && gained && !risen:
-		if tr.volume < (1-lookFlat)*c.proven && k.now.Sub(c.provenAt) < provenTime {
+		if c.carriedMore(k.now, tr.volume, v.noise) {
 			tr.gained = mean
 			tr.turn(k.now, returning)
 			break
@@ -167,7 +170,7 @@ func (r *resource) failed(k *moment, c *capacity) {
 	c.trial.on = false
 	c.set(c.trial.before)
 	for i := range r.tracked {
-		if t := &r.tracked[i]; t.lack.tried {
+		if t := &r.tracked[i]; t.lack.tried && t.lack.ticks > 0 { // one that stopped meanwhile has shown nothing
 			t.lack.wait = min(trialLast, max(trialFirst, 2*t.lack.wait))
 			t.lack.failed, t.lack.want = k.now, t.mean
 		}

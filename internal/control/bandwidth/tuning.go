@@ -97,6 +97,7 @@ const (
 	trialFrom  = 0.5                    // of the capacity: with less volume the link is not full
 	trialStep  = 0.03                   // of the volume: what the others lose
 	trialSure  = 3                      // deviations of the volume: the same, if that is more
+	directly   = 4                      // steps: they are given at once what they lack, if it is less
 	trialBelow = 0.99                   // of what is handed out: a full link that carries more is full because of the limits
 	trialGain  = 0.5                    // of the step: by how much the tried must send more for the trial to succeed
 	trialKnown = 2                      // deviations of that: the same, if what the tried are known to want is less

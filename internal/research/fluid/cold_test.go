@@ -70,9 +70,9 @@ func (c *coldLink) known() float64 {
 	case *strict:
 		return 0
 	case c.pauses:
-		return 80
+		return 25
 	}
-	return 12
+	return 2
 }
 
 // mean is the mean of a few runs under an allocator.
