@@ -40,22 +40,13 @@ type limits struct {
 
 const patience = 3 * time.Minute // far more than anything takes
 
-// notInstalled is the exit code of scripts/neutron if PyPI does not give it.
-const notInstalled = 75
-
 func newBed(t *testing.T) *bed {
-	if os.Getenv("SLUICE_TEST_NO_NEUTRON") == "1" {
-		t.Skip("SLUICE_TEST_NO_NEUTRON=1")
-	}
 	dir, err := os.MkdirTemp("", "nt") // short: the length of a socket's path is limited
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if out, err := exec.Command("../scripts/neutron", dir, "prepare").CombinedOutput(); err != nil { //nolint:gosec // fixed
-		if e := (*exec.ExitError)(nil); asExit(err, &e) && e.ExitCode() == notInstalled {
-			t.Skipf("no Neutron from PyPI: %s", out)
-		}
 		t.Fatalf("%v\n%s", err, out)
 	}
 	b := &bed{T: t, d: libvirttest.Start(t), dir: dir, pids: map[string]string{}}

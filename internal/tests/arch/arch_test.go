@@ -38,6 +38,7 @@ var floors = map[string][]string{
 	"/cmd/sluice-guest": {"base", "inside"},
 	"/lab":              {"base", "model", "control", "host", "edge/answer", "edge/client", "tests", "/api/v1", "/packaging/guest"},
 	"/packaging":        {},
+	"/neutron":          {}, // tests of a Python package
 	"/scenarios":        {},
 }
 

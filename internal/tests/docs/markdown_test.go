@@ -108,6 +108,7 @@ var otherThanShell = map[string]*regexp.Regexp{
 	"XML":           regexp.MustCompile(`^<`),
 	"JSON":          regexp.MustCompile(`^\{`),
 	"YAML":          regexp.MustCompile(`^(- )?[\w.]+:( |\n)`),
+	"agent's file":  regexp.MustCompile(`^\[agent\]`),
 	"a unit":        regexp.MustCompile(`^\[(Unit|Service)\]`),
 	"PromQL":        regexp.MustCompile(`^(rate|sluice_\w+)[({]`),
 	"a drawing":     regexp.MustCompile(`[┌└│─]`),
