@@ -29,14 +29,15 @@ pfs:
 moves: {plug_timeout: 60s, unplug_timeout: 60s}
 `
 
-func newTwoHosts(t *testing.T) *twoHosts {
+// newTwoHosts starts a daemon on each host, with a config of which %s is the PF.
+func newTwoHosts(t *testing.T, config string) *twoHosts {
 	t.Helper()
-	r := &twoHosts{rig: newRig(t, fmt.Sprintf(migrating, "pf0"), "vm1"), vm: "vm1"}
+	r := &twoHosts{rig: newRig(t, fmt.Sprintf(config, "pf0"), "vm1"), vm: "vm1"}
 	r.must(r.Put(r.ctx, "testdata/second-host", "/root/second-host"))
 	r.must(r.Put(r.ctx, "../../packaging/libvirt/qemu-hook", "/etc/libvirt/hooks/qemu.d/sluice"))
 	r.run("ln -s /usr/local/bin/sluice /usr/bin/sluice; kill -HUP $(pgrep -x libvirtd)")
 	r.run("bash /root/second-host")
-	r.must(r.WriteFile(r.ctx, "/run/b/etc/sluice.yaml", fmt.Sprintf(migrating, "pf1")))
+	r.must(r.WriteFile(r.ctx, "/run/b/etc/sluice.yaml", fmt.Sprintf(config, "pf1")))
 	p, err := r.Start(r.ctx, "exec on-b sluiced --config /etc/libvirt/sluice.yaml")
 	r.must(err)
 	r.eventually(time.Minute, "b's daemon has looked at its host", func() error {
@@ -137,7 +138,7 @@ func (r *twoHosts) refused(command, want string) {
 
 // libvirt migrates a VM with a VF: QEMU has the guest release the VF, its memory moves, and it gets a VF again on the target.
 func TestMigrate(t *testing.T) {
-	r := newTwoHosts(t)
+	r := newTwoHosts(t, migrating)
 	r.holds("a", true)
 	r.measured("cancelled", func() {
 		p, err := r.Start(r.ctx, r.migrate("b", "--bandwidth 1"))

@@ -52,7 +52,7 @@ sluice fleet migrate 00000000-0000-4000-8000-000000000000 --mac 52:54:00:00:00:0
 	to := c.Flags().String("to", "", "`name` of the new host; default: the best with room")
 	end := c.Flags().Bool("end", false, "an interrupted migration succeeded: the VM runs at the new host")
 	cancel := c.Flags().Bool("cancel", false, "an interrupted migration failed: the VM runs where it did")
-	wait := c.Flags().Duration("wait", 3*time.Minute, "how `long` the new host has to answer that it keeps the claims; 0: migrate at once")
+	wait := c.Flags().Duration("wait", 3*time.Minute, "`time` that the new host has to answer that it keeps the claims; 0: migrate at once")
 	c.MarkFlagsMutuallyExclusive("end", "cancel", "to")
 	_ = c.RegisterFlagCompletionFunc("to", a.completeHost(f))
 	o := outputFlag(c)
