@@ -53,7 +53,8 @@ func Urgent(code string) bool {
 // listen. Other urgent findings can wait a little.
 func CutsOff(code string) bool {
 	switch code {
-	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindElsewhere, FindPortDown, FindRouteUnset, FindWrongMAC, FindWrongVLAN:
+	case FindStolenMAC, FindRouteAtPF, FindRouteAtTap, FindRouteAtIdleVF, FindElsewhere, FindPortDown, FindRouteUnset, FindWrongMAC,
+		FindWrongVLAN:
 		return true
 	}
 	return false

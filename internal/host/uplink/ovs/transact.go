@@ -32,7 +32,9 @@ func (d *database) fresh() (topology, error) {
 	if err != nil {
 		return topology{}, err
 	}
-	d.read(c)
+	if err := d.read(c); err != nil {
+		return topology{}, err
+	}
 	return d.state()
 }
 
