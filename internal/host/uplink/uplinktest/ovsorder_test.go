@@ -14,14 +14,14 @@ import (
 )
 
 // TestOrderUnderOpenVSwitch: at a tap that is a port of Open vSwitch's kernel datapath, limits and rules of a switch port come before the
-// datapath for what the guest sends, and for what it receives before the tap and before mirrors; also after ovs-vswitchd has started again.
+// datapath for what the guest sends, and limits before the tap for what it receives; also after ovs-vswitchd has started again.
 func TestOrderUnderOpenVSwitch(t *testing.T) {
-	if _, err := os.Stat("/sys/module/openvswitch"); err != nil {
-		t.Skip("this kernel has not loaded Open vSwitch: scripts/netdevsim")
+	if datapath(t) != "system" {
+		t.Skip("in user space frames do not pass programs at taps: scripts/netdevsim has the kernel's datapath")
 	}
 	o := startOVS(t)
 	w, k := worldOf(t), newKernel(t)
-	guest, peer, wire := w.tap, w.from[0], w.vf
+	guest, peer := w.tap, w.from[0]
 	// send returns how many of some frames arrive at a port, after one that the datapath learns the flow from.
 	const frames, limit = 300, 1000
 	sent := 0
@@ -94,15 +94,6 @@ func TestOrderUnderOpenVSwitch(t *testing.T) {
 	police(limit, limit)
 	limited("after ovs-vswitchd started again")
 
-	// A mirror copies what arrives, not what a limit has dropped.
-	p := w.step(t, guestTap, kerneltest.Guest)
-	kerneltest.Must(t, w.toBoth(kerneltest.Soon(t), p))
-	_, rx := dropped()
-	copies := send(peer, kerneltest.Guest, kerneltest.Other, wire)
-	if _, now := dropped(); now == rx || copies != frames-(now-rx) {
-		t.Errorf("of %d frames to the guest its limit dropped %d, and %d were mirrored", frames, now-rx, copies)
-	}
-	kerneltest.Must(t, w.ToOne(kerneltest.Soon(t), p))
 	police(0, 0)
 
 	// The rules of a switch port judge a frame before Open vSwitch learns from it.
