@@ -10,9 +10,9 @@ const MostClaims = 2000
 
 // HostClaim is what the ledger of a fleet has granted to a NIC at a host.
 type HostClaim struct {
-	ID   string `json:"uuid"` // of the VM
-	MAC  string `json:"mac"`
-	PF   string `json:"pci_address"` // of the PF that keeps room until the VM is there
+	ID   string `json:"uuid"`                  // of the VM
+	MAC  string `json:"mac,omitempty"`         // absent: of all its NICs that share the PF
+	PF   string `json:"pci_address,omitempty"` // of the PF that keeps room until the VM is there; absent: it is in packets alone
 	Rate Rate   `json:"guarantee"`
 }
 

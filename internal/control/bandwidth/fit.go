@@ -15,7 +15,8 @@ type Fitted struct {
 	NIC    string // "": no running VM has it, and the claim is reserved on its PF
 	Why    string // why it is refused; "": it is kept
 	Remedy string
-	pf     *model.PF // of a reserved claim
+	pf     *model.PF  // of a reserved claim; nil: it is in packets alone
+	room   model.Rate // that is reserved: what the VM's NICs are not guaranteed by others
 }
 
 // FittedClaims are all claims of a host, sorted by VM and NIC.
@@ -47,6 +48,7 @@ func (l FittedClaims) Rules(rules *model.Rules) model.Rules {
 			out.Claims = append(out.Claims, l[i].Claim)
 		}
 	}
+	slices.SortFunc(out.Claims, model.Claim.Compare) // one for a whole VM has become one for its NIC
 	return out
 }
 
@@ -55,7 +57,7 @@ func (l FittedClaims) asked(snap *model.Snapshot, rules *model.Rules) []Asked {
 	kept := l.Rules(rules)
 	out := askedBy(snap, &kept)
 	for i := range l {
-		if c := &l[i]; c.Why == "" && c.NIC == "" {
+		if c := &l[i]; c.Why == "" && c.NIC == "" && !c.room.IsZero() {
 			out = append(out, c.reserve())
 		}
 	}
@@ -64,16 +66,23 @@ func (l FittedClaims) asked(snap *model.Snapshot, rules *model.Rules) []Asked {
 
 // reserve is what a claim asks for whose VM is not here.
 func (c *Fitted) reserve() Asked {
-	return Asked{
-		ID: model.NICID{VM: c.VM, NIC: c.MAC.String()}, VMName: c.VMName, PF: c.pf.Name, Speed: c.pf.Shared(), SLA: c.SLA(),
+	a := Asked{ID: model.NICID{VM: c.VM, NIC: c.MAC.String()}, VMName: c.VMName, SLA: c.SLA()}
+	a.SLA.Guarantee = c.room
+	if c.pf != nil {
+		a.PF, a.Speed = c.pf.Name, c.pf.Shared()
 	}
+	return a
 }
 
 // problems lists the claims that are refused.
 func (l FittedClaims) problems() (out []model.Problem) {
 	for i := range l {
 		if c := &l[i]; c.Why != "" {
-			text := fmt.Sprintf("the claim of %s for %s of %s is refused: %s", c.Guarantee, c.MAC, c.VMName, c.Why)
+			of := c.MAC.String() + " of " + c.VMName
+			if c.MAC.IsZero() {
+				of = c.VMName
+			}
+			text := fmt.Sprintf("the claim of %s for %s is refused: %s", c.Guarantee, of, c.Why)
 			out = append(out, model.Problem{Subject: c.VMName, Text: text, Remedy: c.Remedy})
 		}
 	}
@@ -88,6 +97,7 @@ type fitting struct {
 	packets uint64
 	vms     map[model.VMID]uint64 // packets/s of each VM
 	nics    map[nicKey][]nicHere
+	named   map[nicKey]bool // have a claim of their own, or of their whole VM that has been decided on
 }
 
 type nicKey struct {
@@ -102,7 +112,13 @@ type nicHere struct {
 }
 
 func newFitting(snap *model.Snapshot, rules *model.Rules) *fitting {
-	f := &fitting{snap: snap, local: *rules, links: map[string]uint64{}, vms: map[model.VMID]uint64{}, nics: map[nicKey][]nicHere{}}
+	f := &fitting{
+		snap: snap, local: *rules, links: map[string]uint64{}, vms: map[model.VMID]uint64{}, nics: map[nicKey][]nicHere{},
+		named: map[nicKey]bool{},
+	}
+	for i := range rules.Claims {
+		f.named[nicKey{rules.Claims[i].VM, rules.Claims[i].MAC}] = true
+	}
 	f.local.Claims = nil
 	asked := askedBy(snap, &f.local)
 	all := ClaimsOf(asked)
@@ -136,16 +152,55 @@ func (f *fitting) fit(c model.Claim) Fitted {
 	if vm := f.snap.FindVM(c.VM); vm != nil {
 		out.VMName = vm.Name
 	}
-	here := f.nics[nicKey{c.VM, c.MAC}]
+	var own model.Rate
+	if c.MAC.IsZero() {
+		out.MAC, own = f.whole(&c)
+	}
+	here := f.nics[nicKey{c.VM, out.MAC}]
 	switch {
+	case out.MAC.IsZero() || len(here) == 0:
+		f.reserve(&out, own)
 	case len(here) > 1:
 		out.Why, out.Remedy = "the VM has several NICs with that address", "give each its own"
-	case len(here) == 1:
-		f.fitHere(&out, &here[0])
 	default:
-		f.fitAbsent(&out)
+		f.fitHere(&out, &here[0])
+		if out.Why != "" && c.MAC.IsZero() { // what the NIC cannot have is kept for the VM nevertheless, if there is room
+			out = Fitted{Claim: c, VMName: out.VMName}
+			f.reserve(&out, own)
+		}
 	}
 	return out
+}
+
+// whole returns the NIC that a claim for a whole VM is for: the only one behind the PF, or another PF of its network; if it is in packets
+// alone, which all NICs of a VM share, the first. If there is none or several, it is zero, and own is what these are guaranteed without the
+// claim.
+func (f *fitting) whole(c *model.Claim) (mac model.MAC, own model.Rate) {
+	vm := f.snap.FindVM(c.VM)
+	if vm == nil {
+		return mac, own
+	}
+	found := 0
+	for i := range vm.NICs {
+		nic := &vm.NICs[i]
+		here := f.nics[nicKey{c.VM, nic.MAC}]
+		if len(here) == 0 || c.PF != "" && !f.behind(nic, c.PF) {
+			continue
+		}
+		for k := range here {
+			if here[k].nic == nic {
+				own.Bits += here[k].asked.most().Bits
+			}
+		}
+		if found++; found == 1 && len(here) == 1 && nic.VirtualPF == "" && !f.named[nicKey{c.VM, nic.MAC}] {
+			mac = nic.MAC
+		}
+	}
+	if found > 1 && c.PF != "" {
+		return model.MAC{}, own
+	}
+	f.named[nicKey{c.VM, mac}] = true
+	return mac, own
 }
 
 // fitHere decides about the claim of a NIC that is here. Where a more specific source sets the guarantee, the claim sets nothing.
@@ -177,15 +232,27 @@ func (f *fitting) give(n *nicHere, sla model.SLA, away string) (why, remedy stri
 	return "", ""
 }
 
-// fitAbsent decides about the claim of a VM that is not here, or does not run.
-func (f *fitting) fitAbsent(c *Fitted) {
-	at := slices.IndexFunc(f.snap.PFs, func(pf model.PF) bool { return pf.Address == c.PF })
-	if at < 0 {
+// behind reports whether a NIC shares the link of a PF, or of another one of the same network.
+func (f *fitting) behind(nic *model.NIC, address model.PCIAddress) bool {
+	pf := pfOf(f.snap, nic)
+	return pf != nil && (pf.Address == address || slices.ContainsFunc(f.snap.PFs, func(o model.PF) bool {
+		return o.Address == address && o.Network != "" && o.Network == pf.Network
+	}))
+}
+
+// reserve decides about a claim that is for no NIC that is here: its VM is not here or does not run, or has several NICs behind the PF. Of
+// these the last have own without the claim.
+func (f *fitting) reserve(c *Fitted, own model.Rate) {
+	c.room = model.Rate{Bits: c.Guarantee.Bits - min(own.Bits, c.Guarantee.Bits), Packets: c.Guarantee.Packets}
+	name, speed := "", uint64(0) // of a claim in packets alone
+	if at := slices.IndexFunc(f.snap.PFs, func(pf model.PF) bool { return pf.Address == c.PF }); at >= 0 {
+		c.pf = &f.snap.PFs[at]
+		name, speed = c.pf.Name, c.pf.Shared()
+	} else if c.PF != "" {
 		c.Why, c.Remedy = fmt.Sprintf("this host has no PF %s", c.PF), moveAway
 		return
 	}
-	c.pf = &f.snap.PFs[at]
-	if c.Why = f.take(c.VM, c.pf.Name, c.pf.Shared(), 0, c.Guarantee); c.Why != "" {
+	if c.Why = f.take(c.VM, name, speed, 0, c.room); c.Why != "" {
 		c.Remedy = moveAway
 	}
 }

@@ -60,8 +60,45 @@ func claimedHost(t *rapid.T) (*model.Snapshot, *model.Rules) {
 				})
 			}
 		}
+		for pf := range 3 { // for the whole VM; of the last PF only packets
+			c := model.Claim{VM: model.VMID(fmt.Sprint("vm", i)), Guarantee: rate.Draw(t, "claim of the VM")}
+			if c.PF = model.PCIAddress(fmt.Sprint("0000:0", pf, ":00.0")); pf == 2 {
+				c.PF, c.Guarantee.Bits = "", 0
+			}
+			if !c.Guarantee.IsZero() && rapid.IntRange(0, 3).Draw(t, "the VM has a claim") == 0 {
+				rules.Claims = append(rules.Claims, c)
+			}
+		}
 	}
 	return snap, rules
+}
+
+// A claim of a whole VM is kept by what its NICs behind the PF are promised together, and by what is reserved besides.
+func TestClaimsOfWholeVMs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		snap, rules := claimedHost(t)
+		rules.Claims = slices.DeleteFunc(rules.Claims, func(c model.Claim) bool { return !c.MAC.IsZero() })
+		before, asked := askedBy(snap, &model.Rules{Classes: rules.Classes}), AskedOf(snap, rules)
+		promised := Admit(asked, rules.HostPackets).Promised
+		for _, c := range FitClaims(snap, rules) {
+			if c.Why != "" {
+				continue
+			}
+			var got model.Rate
+			for i := range asked {
+				if a := &asked[i]; a.ID.VM == c.VM {
+					got.Packets = max(got.Packets, promised[i].Packets)
+					if pf := snap.FindPF(a.PF); pf != nil && pf.Address == c.PF {
+						got.Bits += promised[i].Bits
+					}
+				}
+			}
+			own := slices.ContainsFunc(before, func(a Asked) bool { return c.NIC != "" && a.ID.VM == c.VM && !a.SLA.IsZero() })
+			if !own && (got.Bits < c.Guarantee.Bits || got.Packets < c.Guarantee.Packets) {
+				t.Fatalf("%+v is kept, but %s is promised and reserved", c, got)
+			}
+		}
+	})
 }
 
 func TestClaimsTakeNothingFromOthers(t *testing.T) {
@@ -144,6 +181,15 @@ func TestFitClaims(t *testing.T) {
 			model.Claim{VM: id, MAC: mac, PF: "0000:01:00.0", Guarantee: gbit(7)},
 			"pf0 carries 10Gbit, of which others are guaranteed 4Gbit", 4,
 		},
+		{"for the VM, which has one NIC", model.VMRunning, model.SLA{}, model.Claim{VM: id, PF: "0000:01:00.0", Guarantee: gbit(6)}, "", 10},
+		{"for the VM at another PF of its network", model.VMRunning, model.SLA{}, model.Claim{VM: id, PF: "0000:03:00.0", Guarantee: gbit(6)}, "", 10},
+		{"for a VM that is absent", model.VMRunning, model.SLA{}, model.Claim{VM: "absent", PF: "0000:01:00.0", Guarantee: gbit(6)}, "", 10},
+		{
+			"too much for the VM", model.VMRunning,
+			model.SLA{},
+			model.Claim{VM: id, PF: "0000:01:00.0", Guarantee: gbit(7)},
+			"pf0 carries 10Gbit, of which others are guaranteed 4Gbit", 4,
+		},
 		{"too much in packets", model.VMRunning, model.SLA{}, model.Claim{
 			VM: "absent", MAC: mac, PF: "0000:01:00.0", Guarantee: model.Rate{Bits: 1e9, Packets: 60e3},
 		}, "the host carries 50kpps on virtio, of which others are guaranteed ", 4},
@@ -159,7 +205,10 @@ func TestFitClaims(t *testing.T) {
 	} {
 		nic := model.NIC{Alias: "net0", MAC: mac, Network: "br0", VF: model.NoVF}
 		snap := &model.Snapshot{
-			PFs: []model.PF{{Name: "pf0", Address: "0000:01:00.0", Network: "br0", Speed: 10e9, Managed: true, LinkUp: true}},
+			PFs: []model.PF{
+				{Name: "pf0", Address: "0000:01:00.0", Network: "br0", Speed: 10e9, Managed: true, LinkUp: true},
+				{Name: "pf1", Address: "0000:03:00.0", Network: "br0", Speed: 10e9, LinkUp: true},
+			},
 			VMs: []model.VM{
 				{ID: id, Name: "db-1", State: c.state, NICs: []model.NIC{nic}, SLAs: []model.NICSLA{{SLA: c.sla}}},
 				{

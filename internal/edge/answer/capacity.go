@@ -66,8 +66,11 @@ func Capacity(v *model.View) api.HostCapacity {
 
 func (x *Index) claimState(c *bandwidth.Fitted) api.HostClaimState {
 	out := api.HostClaimState{
-		HostClaim: api.HostClaim{ID: string(c.VM), MAC: c.MAC.String(), PF: string(c.PF), Rate: rateOf(c.Guarantee)},
+		HostClaim: api.HostClaim{ID: string(c.VM), PF: string(c.PF), Rate: rateOf(c.Guarantee)},
 		NIC:       c.NIC, Refused: c.Why, Remedy: c.Remedy,
+	}
+	if !c.MAC.IsZero() {
+		out.MAC = c.MAC.String()
 	}
 	if x.Snapshot.FindVM(c.VM) != nil {
 		out.VM = c.VMName

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -18,7 +19,8 @@ func (a *app) capacityCommand() *cobra.Command {
 		Long: `Lists the PFs that networks of VMs are behind, with what their links carry, what of that is
 guaranteed to VMs that are here, and what is free: a guarantee that fits there is admitted.
 Below is the same of the packets per second that the host carries on virtio. VMs that have
-a VF now count there too, because they may return to virtio at any time.`,
+a VF now count there too, because they may return to virtio at any time. Below that are the
+claims of the fleet, and why one is refused.`,
 		Example: "sluice capacity\nsluice capacity -o json | jq '.pfs[] | select(.bits_per_second.free >= 2e9).pf'",
 		Args:    noArgs,
 	}
@@ -46,12 +48,35 @@ func printHostCapacity(w io.Writer, c api.HostCapacity) {
 		packets := capacityRow(nil, c.Packets, func(x float64) string { return model.Rate{Packets: uint64(x)}.String() })
 		fmt.Fprintf(w, "packets/s on virtio: %s carried, %s guaranteed, %s free\n", packets[0], packets[1], packets[2])
 	}
+	printClaims(w, c.Claims)
 	if len(c.PFs) > 0 && !c.PFs[0].Bits.Enforced {
 		fmt.Fprintln(w, "Nothing keeps these guarantees: that takes mode: enforce, and an allocator that knows them, as waterfill.")
 	}
 	if c.Drained {
 		fmt.Fprintln(w, "The host is drained: none of its VMs has a VF.")
 	}
+}
+
+// printClaims lists what the fleet has claimed here.
+func printClaims(w io.Writer, list []api.HostClaimState) {
+	if len(list) == 0 {
+		return
+	}
+	var rows [][]string
+	for i := range list {
+		c := &list[i]
+		state := "room is kept"
+		switch {
+		case c.Refused != "":
+			state = "refused: " + c.Refused + "; " + c.Remedy
+		case c.NIC != "":
+			state = "kept for " + c.NIC
+		}
+		rate := model.Rate{Bits: uint64(c.Rate.Bits), Packets: uint64(c.Rate.Packets)}
+		rows = append(rows, []string{cmp.Or(c.VM, c.ID), cmp.Or(c.MAC, "-"), cmp.Or(c.PF, "-"), rate.String(), state})
+	}
+	fmt.Fprintln(w)
+	table(w, "VM MAC PF CLAIMED STATE", rows)
 }
 
 // capacityRow adds the three figures of a rate to a row; ? is one that is not known.

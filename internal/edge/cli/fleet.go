@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -23,7 +25,11 @@ import (
 const machineID = "/etc/machine-id"
 
 // fleetFlags are what all commands of the fleet share.
-type fleetFlags struct{ placement, uuid, name string }
+type fleetFlags struct{ placement, owner, uuid, name string }
+
+// ownerVariable is of the environment, where the rest is that tells about Placement: commands of the fleet also run where there is neither a
+// daemon nor a sluice.yaml.
+const ownerVariable = "SLUICE_FLEET_OWNER"
 
 func (a *app) fleetCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -32,19 +38,46 @@ func (a *app) fleetCommand() *cobra.Command {
 the rest of OpenStack. Each host's daemon stays the authority over its host: without
 Placement all of its guarantees hold. The environment says where Placement is, as for other
 clients of OpenStack: OS_AUTH_URL and what else Keystone needs, or without Keystone
-OS_PLACEMENT_ENDPOINT_OVERRIDE, with OS_CERT, OS_KEY and OS_CACERT for https.`,
+OS_PLACEMENT_ENDPOINT_OVERRIDE, with OS_CERT, OS_KEY and OS_CACERT for https. With
+SLUICE_FLEET_OWNER=openstack, Nova and Neutron claim bandwidth there: Sluice writes nothing,
+and sluice fleet publish tells the daemon what they have claimed.`,
 		Example: "sluice fleet list\nsluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f01 --mac 52:54:00:00:00:01 --guarantee 2Gbit",
 		Args:    cobra.ArbitraryArgs, RunE: subcommandWanted,
 	}
 	f := &fleetFlags{}
 	c.PersistentFlags().StringVar(&f.placement, "placement", "", "`address` of Placement, instead of that of the environment")
+	c.PersistentFlags().StringVar(&f.owner, "owner", "", "who writes to Placement: sluice or openstack; default: that of "+ownerVariable+", or sluice")
+	_ = c.RegisterFlagCompletionFunc("owner", cobra.FixedCompletions(
+		[]string{string(fleet.OwnerSluice), string(fleet.OwnerOpenStack)}, cobra.ShellCompDirectiveNoFileComp))
 	c.AddCommand(a.fleetPublishCommand(f), a.fleetPlaceCommand(f), a.fleetReleaseCommand(f), a.fleetListCommand(f), a.fleetFsckCommand(f),
-		a.fleetTargetsCommand(f), a.fleetEvacuateCommand(f), a.fleetAdviseCommand(f), a.fleetMigrateCommand(f))
+		a.fleetTargetsCommand(f), a.fleetEvacuateCommand(f), a.fleetAdviseCommand(f), a.fleetDrainCommand(f), a.fleetMigrateCommand(f))
 	return c
 }
 
-// ledger connects to Placement.
+// ledger connects to a Placement that Sluice writes to.
 func (a *app) ledger(ctx context.Context, f *fleetFlags) (fleet.Ledger, error) {
+	owner, err := f.whose()
+	if err == nil && owner == fleet.OwnerOpenStack {
+		err = errors.New("Nova and Neutron own this ledger (SLUICE_FLEET_OWNER=openstack, or --owner): they choose hosts and claim, " + //nolint:staticcheck // names
+			"and of these commands only `sluice fleet publish` is for that")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.placement(ctx, f)
+}
+
+// whose says who writes to Placement.
+func (f *fleetFlags) whose() (fleet.Owner, error) {
+	owner := fleet.Owner(cmp.Or(f.owner, os.Getenv(ownerVariable), string(fleet.OwnerSluice)))
+	if owner != fleet.OwnerSluice && owner != fleet.OwnerOpenStack {
+		return "", fmt.Errorf("the owner %q (--owner, or %s): want sluice or openstack", owner, ownerVariable)
+	}
+	return owner, nil
+}
+
+// placement connects to Placement.
+func (a *app) placement(ctx context.Context, f *fleetFlags) (fleet.Ledger, error) {
 	if a.deps.Ledger == nil {
 		return nil, errNotWired
 	}
@@ -86,49 +119,69 @@ guarantees of the VMs that are here. Tells the daemon what sluice fleet place ha
 here, which becomes the SLA of those NICs, if api.claims of sluice.yaml names its user. Runs
 beside the daemon, as a user without rights: root holds no credentials. It looks every minute, and writes only when something has
 changed. While Placement or the daemon is away, nothing changes on the host, and the ledger
-is brought up to date afterwards. What others own in Placement is not touched.`,
-		Example: "sluice fleet publish\nsluice fleet publish --once --placement http://127.0.0.1:8778", Args: noArgs,
+is brought up to date afterwards. What others own in Placement is not touched.
+
+With --owner openstack it writes nothing to Placement: it tells the daemon what VMs have
+claimed of Neutron's bandwidth and packets at this compute node, so that nobody else is
+promised that, and VMs without an SLA of their own get it.`,
+		Example: `sluice fleet publish
+sluice fleet publish --once --placement http://127.0.0.1:8778
+sluice fleet publish --owner openstack --host-name compute-7.example.org --device br-physnet1=enp65s0f0`, Args: noArgs,
 	}
 	f.hostFlags(c)
 	once := c.Flags().Bool("once", false, "look once, and say whether that worked")
 	metrics := c.Flags().String("metrics", "", "also write metrics to this `file`, for the textfile collector of Prometheus' node exporter")
+	devices := c.Flags().StringToString("device", nil, "`DEVICE=PF`: which PF a device of Neutron's is, with --owner openstack; may be repeated")
 	every := c.Flags().Duration("every", time.Minute, "`time` between two looks, at least 10s")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *every < 10*time.Second {
 			return usage(c, errors.New("--every must be at least 10s"))
 		}
-		host, err := f.host()
-		if err != nil {
-			return err
-		}
-		l, err := a.ledger(c.Context(), f)
+		host, look, err := a.look(c.Context(), f, *devices)
 		if err != nil {
 			return err
 		}
 		if !*once {
-			return a.keepPublished(c.Context(), l, host, *every, *metrics)
+			return a.keepPublished(c.Context(), look, *every, *metrics)
 		}
-		r := fleet.Once(c.Context(), l, host, a.client())
+		r := look(c.Context())
 		if r.Err != nil {
 			return r.Err
 		}
 		for _, u := range r.Unclaimed {
 			a.tell(u.String())
 		}
-		a.tell(fmt.Sprintf("%s is published (writes: %d)", host.Name, r.Writes))
+		a.tell(fmt.Sprintf("%s is up to date (writes: %d)", host, r.Writes))
 		return r.Untold
 	}
 	return c
+}
+
+// look is what is done in each round for a host, whose name is returned too.
+func (a *app) look(ctx context.Context, f *fleetFlags, devices map[string]string) (string, func(context.Context) fleet.Round, error) {
+	owner, err := f.whose()
+	if err != nil {
+		return "", nil, err
+	}
+	host, err := f.host()
+	if err != nil {
+		return "", nil, err
+	}
+	l, err := a.placement(ctx, f)
+	if owner == fleet.OwnerOpenStack {
+		return host.Name, func(ctx context.Context) fleet.Round { return fleet.Follow(ctx, l, host.Name, devices, a.client()) }, err
+	}
+	return host.Name, func(ctx context.Context) fleet.Round { return fleet.Once(ctx, l, host, a.client()) }, err
 }
 
 // tell prints a line.
 func (a *app) tell(line string) { fmt.Fprintln(a.std.Out, printable(line)) }
 
 // keepPublished publishes until ctx ends.
-func (a *app) keepPublished(ctx context.Context, l fleet.Ledger, host fleet.Host, every time.Duration, file string) error {
+func (a *app) keepPublished(ctx context.Context, look func(context.Context) fleet.Round, every time.Duration, file string) error {
 	log := fleet.Log{Tell: a.tell}
 	var metrics fleet.Metrics
-	fleet.Run(ctx, l, host, every, a.client(), func(r *fleet.Round) {
+	fleet.Run(ctx, every, look, func(r *fleet.Round) {
 		metrics.Add(r, time.Now())
 		if file != "" {
 			if err := replaceReadable(file, metrics.Text()); err != nil && r.Err == nil {
@@ -164,16 +217,19 @@ not exist: UUID and MAC are those that its definition will have. Define it on th
 sluice fleet release, nobody else can claim it, and the daemon there keeps it, if its
 api.claims lets sluice fleet publish say so. Placing the same again prints the same host.`,
 		Example: `sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f01 --mac 52:54:00:00:00:01 --guarantee '2Gbit 50kpps' --network br0
-sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 --guarantee 500Mbit -o json | jq -r .host`,
+sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 --guarantee 500Mbit -o json | jq -r .host
+sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f03 --mac 52:54:00:00:00:03 --guarantee 1Gbit --numa 0 --trait CUSTOM_RACK_7`,
 		Args: oneVM, ValidArgsFunction: nothingToOffer,
 	}
 	mac := macFlag(c)
 	guarantee := c.Flags().String("guarantee", "", "`rate` to be guaranteed, such as 2Gbit or '2Gbit 50kpps'")
 	network := c.Flags().String("network", "", "only PFs that this `network` of VMs is behind")
 	numa := c.Flags().Int("numa", -1, "only PFs at this NUMA `node`; -1: any")
+	traits := c.Flags().StringSlice("trait", nil, "only PFs that have this `trait` in Placement; may be repeated")
 	host := c.Flags().String("host", "", "only on the host of this `name`")
-	prom := c.Flags().String("prometheus", "", "`address` of a Prometheus that scrapes the hosts, such as http://prometheus:9090")
+	prom := promFlag(c)
 	_ = c.RegisterFlagCompletionFunc("network", a.completeNetwork)
+	_ = c.RegisterFlagCompletionFunc("trait", nothingToOffer)
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHost(f))
 	return printing(a, c, func(ctx context.Context, args []string) (none fleet.Placement, err error) {
 		rate, err := model.ParseRate(*guarantee)
@@ -185,6 +241,12 @@ sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 
 			return none, usage(c, fmt.Errorf("--mac: %w", err))
 		}
 		ask := fleet.Ask{Kbits: thousands(rate.Bits), Kpackets: thousands(rate.Packets)}
+		for _, t := range *traits {
+			if !traitName.MatchString(t) {
+				return none, usage(c, fmt.Errorf("--trait %q: want a name such as CUSTOM_RACK_7", t))
+			}
+			ask.Traits = append(ask.Traits, t)
+		}
 		if *network != "" {
 			ask.Traits = append(ask.Traits, fleet.NetworkTrait(*network))
 		}
@@ -204,6 +266,9 @@ sluice fleet place 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f02 --mac 52:54:00:00:00:02 
 		return fleet.Place(ctx, l, strings.ToLower(args[0]), address.String(), ask)
 	}, printPlacement)
 }
+
+// traitName is what Placement takes.
+var traitName = regexp.MustCompile(`^[A-Z0-9_]{1,255}$`)
 
 // narrow restricts an Ask to a host and adds the load, if they are given.
 func narrow(ctx context.Context, l fleet.Ledger, ask *fleet.Ask, host, prom string) error {
@@ -229,6 +294,10 @@ func narrow(ctx context.Context, l fleet.Ledger, ask *fleet.Ask, host, prom stri
 
 // thousands rounds up.
 func thousands(x uint64) int { return int(min(math.MaxInt32, (x+999)/1000)) }
+
+func promFlag(c *cobra.Command) *string {
+	return c.Flags().String("prometheus", "", "`address` of a Prometheus that scrapes the hosts, such as http://prometheus:9090")
+}
 
 func macFlag(c *cobra.Command) *string {
 	return c.Flags().String("mac", "", "MAC `address` of the VM's NIC")

@@ -92,7 +92,7 @@ func TestPublishWithoutDaemon(t *testing.T) {
 	out := &endAt{end: end}
 	a := &app{socket: filepath.Join(t.TempDir(), "none.sock"), std: Streams{Out: out}}
 	l := &fleettest.Ledger{}
-	if err := a.keepPublished(ctx, l, fleettest.Host("a"), time.Hour, file); err != nil || !strings.Contains(out.String(), "no daemon answers") {
+	if err := a.keepPublished(ctx, func(ctx context.Context) fleet.Round { return fleet.Once(ctx, l, fleettest.Host("a"), a.client()) }, time.Hour, file); err != nil || !strings.Contains(out.String(), "no daemon answers") {
 		t.Errorf("%v, told %q", err, out)
 	}
 	info, err := os.Stat(file)

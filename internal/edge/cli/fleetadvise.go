@@ -8,34 +8,69 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/edge/fleet"
+	"sluice/internal/edge/fleet/prometheus"
 )
+
+// adviceRule says how a host is chosen.
+const adviceRule = `Each goes to the PF of the same network that keeps the greatest part of its link free, of what is
+claimed or, with --prometheus, of what is sent if that is more; all moves fit together. Changes
+nothing: sluice fleet migrate does.`
 
 func (a *app) fleetAdviseCommand(f *fleetFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use: "advise [HOST]", Short: "say which VMs should go to which hosts",
+		Use: "advise", Short: "say which VMs should leave hosts on which too much is claimed",
 		Long: `Says which claims should leave PFs and hosts that have less than is claimed of them, and
-where each fits; with HOST, where each of that host's claims fits if it is to be emptied. Each
-goes to the PF of the same network that keeps the greatest part of its link free; all moves
-fit together. Changes nothing: sluice fleet migrate does.`,
-		Example: "sluice fleet advise\nsluice fleet advise host1 -o json", Args: hostArgs(0),
+where each fits. ` + adviceRule,
+		Example: "sluice fleet advise\nsluice fleet advise -o json", Args: noArgs,
 	}
-	c.ValidArgsFunction = a.completeOneHost(f)
-	return printing(a, c, func(ctx context.Context, args []string) ([]fleet.Advice, error) {
-		l, err := a.ledger(ctx, f)
+	prom := promFlag(c)
+	return printing(a, c, func(ctx context.Context, _ []string) ([]fleet.Advice, error) {
+		state, load, _, err := a.claimed(ctx, f, *prom)
 		if err != nil {
 			return nil, err
 		}
-		state, err := l.Fleet(ctx)
-		if err != nil || len(args) == 0 {
-			return fleet.Relieve(&state), err
-		}
-		hosts, err := l.Hosts(ctx)
+		return fleet.Relieve(&state, load), nil
+	}, printAdvice)
+}
+
+func (a *app) fleetDrainCommand(f *fleetFlags) *cobra.Command {
+	c := &cobra.Command{
+		Use: "drain HOST", Short: "say where the VMs of a host can go",
+		Long: `Says where each of that host's claims fits if it is to be emptied, the largest first.
+` + adviceRule + `
+
+Run sluice drain on that host first: then no VM is placed there, and its VMs give their VFs
+back, so that they can migrate.`,
+		Example: "sluice fleet drain host1\nsluice fleet drain host1 -o json | jq -r '.[] | .uuid + \" \" + .host'", Args: hostArgs(1),
+	}
+	c.ValidArgsFunction = a.completeOneHost(f)
+	prom := promFlag(c)
+	return printing(a, c, func(ctx context.Context, args []string) ([]fleet.Advice, error) {
+		state, load, hosts, err := a.claimed(ctx, f, *prom)
 		if err != nil {
 			return nil, err
 		}
 		host, err := fleet.Find(hosts, args[0])
-		return fleet.Empty(&state, host), err
+		return fleet.Empty(&state, host, load), err
 	}, printAdvice)
+}
+
+// claimed reads the whole ledger and, if prom is an address, what the PFs send.
+func (a *app) claimed(ctx context.Context, f *fleetFlags, prom string) (s fleet.State, load map[string]int, hosts []fleet.Host, err error) {
+	l, err := a.ledger(ctx, f)
+	if err == nil {
+		hosts, err = l.Hosts(ctx)
+	}
+	if err == nil {
+		if IsTerminal(a.std.Err) {
+			fmt.Fprintf(a.std.Err, "reading the claims at %d hosts\n", len(hosts))
+		}
+		s, err = l.Fleet(ctx)
+	}
+	if err == nil && prom != "" {
+		load, err = prometheus.Load(ctx, prom, hosts)
+	}
+	return s, load, hosts, err
 }
 
 func printAdvice(w io.Writer, list []fleet.Advice) {

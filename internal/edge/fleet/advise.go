@@ -21,9 +21,10 @@ type Advice struct {
 }
 
 // Empty says where each of Sluice's claims at a host could go, the largest first: what is left then fits more easily. Each goes to the PF
-// of the same network that keeps the greatest part of its link free, as Place has it. Nothing is written.
-func Empty(s *State, host Host) []Advice {
-	m := newMoves(s)
+// of the same network that keeps the greatest part of its link free, as Place has it, of what is claimed and, if the load (kbit/s by
+// provider) is known and greater, of what is sent. Nothing is written.
+func Empty(s *State, host Host, load map[string]int) []Advice {
+	m := newMoves(s, load)
 	out := []Advice{}
 	for _, c := range m.at(func(p *Provider) bool { return rootID(p) == host.ID }) {
 		out = append(out, m.move(c, "the host is to be emptied"))
@@ -33,8 +34,8 @@ func Empty(s *State, host Host) []Advice {
 
 // Relieve says which claims should leave PFs and hosts that have less than is claimed of them: of each the smallest claim that is enough,
 // else the largest, and so on. Claims that fit nowhere stay, and are listed. Nothing is written.
-func Relieve(s *State) []Advice {
-	m := newMoves(s)
+func Relieve(s *State, load map[string]int) []Advice {
+	m := newMoves(s, load)
 	out := []Advice{}
 	for _, id := range slices.Sorted(maps.Keys(m.providers)) {
 		p := m.providers[id]
@@ -60,11 +61,12 @@ type moves struct {
 	state     *State
 	providers map[string]*Provider
 	used      Amounts
+	load      map[string]int
 	told      map[string]bool // consumers whose claims were moved, or fit nowhere
 }
 
-func newMoves(s *State) *moves {
-	m := &moves{state: s, providers: map[string]*Provider{}, used: Amounts{}, told: map[string]bool{}}
+func newMoves(s *State, load map[string]int) *moves {
+	m := &moves{state: s, providers: map[string]*Provider{}, used: Amounts{}, load: load, told: map[string]bool{}}
 	for i := range s.Providers {
 		p := &s.Providers[i]
 		m.providers[p.ID] = p
@@ -123,7 +125,9 @@ func (m *moves) move(c Claim, why string) Advice {
 			continue
 		}
 		inv := p.Inventories[ClassBits]
-		if left := float64(m.room(p, ClassBits)-a.Kbits) / float64(max(1, inv.Total-inv.Reserved)); best == nil || left > bestLeft {
+		total := inv.Total - inv.Reserved
+		free := min(m.room(p, ClassBits), total-m.load[id])
+		if left := float64(free-a.Kbits) / float64(max(1, total)); best == nil || left > bestLeft {
 			best, bestLeft = p, left
 		}
 	}

@@ -134,12 +134,33 @@ func TestEmpty(t *testing.T) {
 				}
 			}
 		}
-		list := fleet.Empty(s, host)
+		list := fleet.Empty(s, host, nil)
 		if len(list) != want || !slices.IsSortedFunc(list, func(a, b fleet.Advice) int { return b.Kbits - a.Kbits }) {
 			t.Fatalf("%+v, want %d, the largest first", list, want)
 		}
 		follow(t, s, list)
 	})
+}
+
+// Of two hosts with as much claimed, the one that sends less takes the VM.
+func TestEmptyByLoad(t *testing.T) {
+	l := &fleettest.Ledger{}
+	for _, name := range []string{"a", "b", "c"} {
+		if _, _, err := fleet.Publish(t.Context(), l, fleettest.Host(name), fleettest.Capacity()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := fleet.Ask{Kbits: 2_000_000, Host: fleettest.Host("a").ID, Traits: []string{fleet.NetworkTrait("red")}}
+	if _, err := fleet.Place(t.Context(), l, fleettest.VM(1), fleettest.MAC(1), ask); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := l.Fleet(t.Context())
+	for busy, want := range map[string]string{"b": "c", "c": "b"} {
+		load := map[string]int{fleettest.Host(busy).PF(fleettest.PF0): 5_000_000}
+		if list := fleet.Empty(&s, fleettest.Host("a"), load); len(list) != 1 || list[0].Host != want {
+			t.Errorf("%s sends 5 Gbit/s: %+v", busy, list)
+		}
+	}
 }
 
 // What has promised too much is relieved as far as there is room for that, and nothing else moves.
@@ -157,7 +178,7 @@ func TestRelieve(t *testing.T) {
 			return out
 		}
 		before := over()
-		list := fleet.Relieve(s)
+		list := fleet.Relieve(s, nil)
 		stuck := map[string]bool{} // has a claim that fits nowhere
 		for _, a := range list {
 			if !before["sluice:"+a.From] && !before["sluice:"+a.From+":"+a.FromPF] {
@@ -204,7 +225,7 @@ func TestRelieveBySmallest(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := l.Fleet(t.Context())
-	if list := fleet.Relieve(&s); err != nil || len(list) != 1 || list[0].Kbits != 3e6 || list[0].From != "a" || list[0].Host != "b" {
+	if list := fleet.Relieve(&s, nil); err != nil || len(list) != 1 || list[0].Kbits != 3e6 || list[0].From != "a" || list[0].Host != "b" {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -20,7 +20,7 @@ type Finding struct {
 // here, the Offer of one host as its daemon sees it, also for that host's claims without a VM, and its VMs without a claim.
 func Check(s *State, here *Offer) []Finding {
 	out := []Finding{}
-	at := map[string]*Provider{}
+	at, vms := map[string]*Provider{}, map[string][]string{}
 	for i := range s.Providers {
 		p := &s.Providers[i]
 		at[p.ID] = p
@@ -29,6 +29,9 @@ func Check(s *State, here *Offer) []Finding {
 	for _, id := range slices.Sorted(maps.Keys(s.Claims)) {
 		c := s.Claims[id]
 		h, ours := HolderOf(&c)
+		if hosts := hostsOf(&c, at); ours && len(hosts) == 1 {
+			vms[h.VM] = append(vms[h.VM], hosts...)
+		}
 		if hosts := hostsOf(&c, at); ours && len(hosts) > 1 {
 			out = append(out, Finding{
 				VM: h.VM, Text: fmt.Sprintf("its NIC %s has a claim at %s", h.MAC, strings.Join(hosts, " and at ")),
@@ -40,6 +43,15 @@ func Check(s *State, here *Offer) []Finding {
 			out = append(out, Finding{
 				Host: strings.Join(hosts, ", "), Text: fmt.Sprintf("the consumer %s has Sluice's type, but is not Sluice's", id),
 				Remedy: "find out who made it: openstack resource provider allocation show " + id,
+			})
+		}
+	}
+	for _, vm := range slices.Sorted(maps.Keys(vms)) {
+		slices.Sort(vms[vm])
+		if hosts := slices.Compact(vms[vm]); len(hosts) > 1 {
+			out = append(out, Finding{
+				VM: vm, Text: "its NICs have claims at " + strings.Join(hosts, " and at "),
+				Remedy: "sluice fleet release for the NICs whose claims are where the VM is not",
 			})
 		}
 	}

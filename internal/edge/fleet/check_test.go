@@ -77,6 +77,16 @@ func TestCheck(t *testing.T) {
 	expect(here, "a|"+fleettest.PF0+"|6000000 kbit/s are claimed of 1000000", "||its NIC 52:54:00:00:00:03 has a claim at a and at b",
 		"a||vm's ua-net0 is guaranteed more than it claims: its claim is at another host")
 	state, _ := l.Fleet(t.Context())
+	second := fleettest.MAC(9)
+	if _, err := fleet.Place(t.Context(), l, fleettest.VM(1), second, fleet.Ask{Kbits: 1, Host: b.ID}); err != nil {
+		t.Fatal(err)
+	}
+	two, _ := l.Fleet(t.Context())
+	if found := fleet.Check(&two, nil); !slices.ContainsFunc(found, func(f fleet.Finding) bool {
+		return f.VM == fleettest.VM(1) && f.Text == "its NICs have claims at a and at b"
+	}) {
+		t.Errorf("a VM at two hosts is not found: %+v", found)
+	}
 	if got := fleet.Links(&state); len(got) != 4 || got[0] != (fleet.Link{Host: "a", PF: fleettest.PF0, Network: "red", Total: 1_000_000, Claimed: 6_000_000}) {
 		t.Errorf("%+v", got)
 	}
@@ -105,7 +115,7 @@ func TestRun(t *testing.T) {
 		return *c, nil
 	})
 	log := fleet.Log{Tell: func(s string) { told = append(told, s) }}
-	fleet.Run(ctx, l, h, time.Millisecond, get, log.Add)
+	fleet.Run(ctx, time.Millisecond, func(ctx context.Context) fleet.Round { return fleet.Once(ctx, l, h, get) }, log.Add)
 	const unclaimed = "vm's ua-net0 is guaranteed more than it claims: the ledger has no room for it"
 	if want := []string{"create provider sluice:a: Placement does not answer", "published, 9 writes"}; !slices.Equal(slices.DeleteFunc(told, func(s string) bool { return s == unclaimed }), want) {
 		t.Errorf("told %q, want %q", told, want)

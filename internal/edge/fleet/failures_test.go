@@ -60,7 +60,8 @@ func TestAnHourWithoutPlacement(t *testing.T) {
 			c.Guarantees = append(c.Guarantees, fleettest.Guarantee(3, 1e9, 0))
 			return c, nil
 		}
-		fleet.Run(ctx, a, fleettest.Host("a"), time.Minute, daemon(get), func(r *fleet.Round) {
+		look := func(ctx context.Context) fleet.Round { return fleet.Once(ctx, a, fleettest.Host("a"), daemon(get)) }
+		fleet.Run(ctx, time.Minute, look, func(r *fleet.Round) {
 			if r.Err == nil {
 				if after = append(after, r.Writes); len(after) == 2 {
 					stop()

@@ -9,6 +9,7 @@ import (
 
 // Ledger is OpenStack Placement, or what stands for it in tests. Its methods may be called concurrently.
 type Ledger interface {
+	Reader
 	// Tree returns a provider and those below it, with the claims on them and those of the given consumers. Without a provider of that
 	// UUID there are none. Unless fresh, a part may be as it was read before, if nothing shows that it has changed: fit to find out whether
 	// something is to be written, but not what.

@@ -11,6 +11,7 @@ import (
 type Metrics struct {
 	published time.Time // the last Round without an error; zero: none yet
 	unclaimed int       // then
+	refused   int       // then
 	writes    int
 	failures  int
 }
@@ -22,7 +23,7 @@ func (m *Metrics) Add(r *Round, now time.Time) {
 		m.failures++
 		return
 	}
-	m.published, m.unclaimed = now, len(r.Unclaimed)
+	m.published, m.unclaimed, m.refused = now, len(r.Unclaimed), r.Refused
 }
 
 // Text is in Prometheus' text format. A value that is not known yet is absent.
@@ -34,6 +35,7 @@ func (m *Metrics) Text() []byte {
 	line("sluice_fleet_failures_total", "counter", "Rounds after which the ledger was not up to date.", float64(m.failures))
 	if !m.published.IsZero() {
 		line("sluice_fleet_published_timestamp_seconds", "gauge", "When the ledger was last up to date.", float64(m.published.Unix()))
+		line("sluice_fleet_refused_claims", "gauge", "Claims that the daemon does not keep.", float64(m.refused))
 		line("sluice_fleet_unclaimed_guarantees", "gauge", "Guarantees that claim less in the ledger, or nothing.", float64(m.unclaimed))
 	}
 	line("sluice_fleet_writes_total", "counter", "Writes to the ledger.", float64(m.writes))

@@ -26,10 +26,11 @@ func TestMetrics(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"sluice_fleet_failures_total": "1", "sluice_fleet_writes_total": "1"}, values()); diff != "" {
 		t.Error(diff)
 	}
-	m.Add(&fleet.Round{Writes: 4, Unclaimed: make([]fleet.Unclaimed, 2)}, time.Unix(1.7e9, 0))
+	m.Add(&fleet.Round{Writes: 4, Unclaimed: make([]fleet.Unclaimed, 2), Refused: 3}, time.Unix(1.7e9, 0))
 	m.Add(away, time.Unix(1.8e9, 0))
 	want := map[string]string{
 		"sluice_fleet_failures_total": "2", "sluice_fleet_writes_total": "6", "sluice_fleet_unclaimed_guarantees": "2",
+		"sluice_fleet_refused_claims":              "3",
 		"sluice_fleet_published_timestamp_seconds": "1700000000",
 	}
 	if diff := cmp.Diff(want, values()); diff != "" {

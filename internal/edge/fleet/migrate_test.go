@@ -69,6 +69,16 @@ func TestMigrate(t *testing.T) {
 		if found := fleet.Check(&s, nil); len(found) != 2 || found[0].VM != vm || found[0].Host != "b" {
 			t.Errorf("found %+v", found)
 		}
+		// The new host's daemon keeps room for it by then, the old one is not told.
+		for name, want := range map[string]int{"a": 0, "b": 2} {
+			d := &told{capacity: *fleettest.Capacity()}
+			if name == "a" {
+				d.capacity = *running()
+			}
+			if r := fleet.Once(t.Context(), l, fleettest.Host(name), d); r.Err != nil || len(d.claims) != want {
+				t.Errorf("%s is told %v, %v", name, d.claims, r.Err)
+			}
+		}
 		// Neither host's round changes that.
 		for name, c := range map[string]*api.HostCapacity{"a": running(), "b": fleettest.Capacity()} {
 			if _, writes, err := fleet.Publish(t.Context(), l, fleettest.Host(name), c); err != nil || writes != 0 {

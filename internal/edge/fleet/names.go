@@ -12,8 +12,10 @@ import (
 const (
 	ClassBits    = "NET_BW_EGR_KILOBIT_PER_SEC"         // of a PF's provider, in kbit/s on the wire
 	ClassPackets = "NET_PACKET_RATE_KILOPACKET_PER_SEC" // of a host's provider, in kpps on virtio
-	ConsumerType = "SLUICE_SLA"
-	Project      = "sluice" // of all consumers
+	// classPacketsOut is what Neutron's agents have instead of ClassPackets where the host forwards packets of each direction by itself.
+	classPacketsOut = "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC"
+	ConsumerType    = "SLUICE_SLA"
+	Project         = "sluice" // of all consumers
 
 	TraitHost       = traitPrefix + "HOST"
 	TraitPF         = traitPrefix + "PF"

@@ -12,10 +12,12 @@ import (
 // more for what others write meanwhile.
 const mostPasses = 12
 
+var errUnobserved = errors.New("the daemon has not observed the host yet: nothing is changed")
+
 // Publish brings the ledger to what the host offers. If that is what it says already, nothing is written.
 func Publish(ctx context.Context, l Ledger, h Host, c *api.HostCapacity) (plan Plan, writes int, err error) {
 	if c.Observed.IsZero() {
-		return plan, 0, errors.New("the daemon has not observed the host yet: the ledger is left as it is")
+		return plan, 0, errUnobserved
 	}
 	o := OfferOf(h, c)
 	var consumers []string

@@ -14,6 +14,7 @@ type Round struct {
 	Unclaimed []Unclaimed
 	Writes    int
 	Err       error // why the ledger is not up to date; the next Round tries again
+	Refused   int   // claims that the daemon does not keep, before this look
 	Untold    error // why the daemon does not know what it is to keep
 	Told      bool  // the daemon was told of something new; the next Round sees what became of it
 }
@@ -34,23 +35,36 @@ func Once(ctx context.Context, l Ledger, h Host, d Daemon) (r Round) {
 	}
 	plan, writes, err := Publish(ctx, l, h, &c)
 	r.Unclaimed, r.Writes, r.Err = plan.Unclaimed, writes, err
-	if err == nil && (len(plan.Placed) > 0 || len(c.Claims) > 0) {
-		if _, err := d.SetClaims(ctx, plan.Placed); err != nil {
-			r.Untold = fmt.Errorf("the daemon is not told what is claimed here: %w", err)
-		}
+	if err == nil {
+		r.tell(ctx, d, &c, plan.Placed)
 		r.Told = plan.News && r.Untold == nil
 	}
 	return r
 }
 
+// tell tells the daemon, whose capacity is c, what is claimed at its host.
+func (r *Round) tell(ctx context.Context, d Daemon, c *api.HostCapacity, claims []api.HostClaim) {
+	for i := range c.Claims {
+		if c.Claims[i].Refused != "" {
+			r.Refused++
+		}
+	}
+	if len(claims) == 0 && len(c.Claims) == 0 {
+		return
+	}
+	if _, err := d.SetClaims(ctx, claims); err != nil {
+		r.Untold = fmt.Errorf("the daemon is not told what is claimed here: %w", err)
+	}
+}
+
 // soon is when a daemon that was told of claims is asked what it makes of them.
 const soon = 2 * time.Second
 
-// Run publishes every so often until ctx ends, and soon after the daemon was told of something: a migration may wait for its answer. After
+// Run looks every so often until ctx ends, and soon after the daemon was told of something: a migration may wait for its answer. After
 // each Round it calls done.
-func Run(ctx context.Context, l Ledger, h Host, every time.Duration, d Daemon, done func(*Round)) {
+func Run(ctx context.Context, every time.Duration, look func(context.Context) Round, done func(*Round)) {
 	for {
-		r := Once(ctx, l, h, d)
+		r := look(ctx)
 		if ctx.Err() != nil {
 			return
 		}

@@ -59,7 +59,7 @@ func readClaims(list []api.HostClaim) ([]model.Claim, error) {
 	for i := 1; i < len(out); i++ {
 		if out[i].Compare(out[i-1]) == 0 {
 			return nil, &api.Error{
-				Text: fmt.Sprintf("two claims are for %s of %s", out[i].MAC, out[i].VM), Remedy: "send one for each NIC",
+				Text: fmt.Sprintf("two claims are for %s of %s", out[i].MAC, out[i].VM), Remedy: "send one for each NIC, without MAC for each PF",
 			}
 		}
 	}
@@ -74,17 +74,23 @@ func readClaim(c *api.HostClaim) (out model.Claim, err error) {
 		return out, fmt.Errorf("the VM's UUID %q is none", model.Shorten(c.ID))
 	}
 	out.VM = model.VMID(strings.ToLower(c.ID))
-	if out.MAC, err = model.ParseMAC(c.MAC); err != nil {
-		return out, err
+	if c.MAC != "" {
+		if out.MAC, err = model.ParseMAC(c.MAC); err != nil {
+			return out, err
+		}
+		if out.MAC.IsZero() {
+			return out, fmt.Errorf("no NIC has the MAC address %s", c.MAC)
+		}
 	}
-	if out.PF = model.PCIAddress(strings.ToLower(c.PF)); len(c.PF) > 32 || model.Shorten(c.PF) != c.PF || c.PF == "" {
+	packets := c.MAC == "" && c.Rate.Bits == 0
+	if out.PF = model.PCIAddress(strings.ToLower(c.PF)); len(c.PF) > 32 || model.Shorten(c.PF) != c.PF || c.PF == "" && !packets {
 		return out, fmt.Errorf("the PF's PCI address %q is none", model.Shorten(c.PF))
 	}
 	if out.Guarantee, err = readRate(c.Rate); err != nil {
 		return out, err
 	}
-	if out.Guarantee.IsZero() || out.MAC.IsZero() {
-		return out, fmt.Errorf("it guarantees nothing, or to no NIC")
+	if out.Guarantee.IsZero() {
+		return out, fmt.Errorf("it guarantees nothing")
 	}
 	return out, nil
 }

@@ -17,7 +17,8 @@ func TestPutClaims(t *testing.T) {
 	claim := func(id, mac, pf, rate string) string {
 		return fmt.Sprintf(`{"uuid":%q,"mac":%q,"pci_address":%q,"guarantee":{%s}}`, id, mac, pf, rate)
 	}
-	good := claim(id, "52:54:00:00:00:02", "0000:01:00.0", `"bits_per_second":2e9,"packets_per_second":50000`)
+	const rates = `"bits_per_second":2e9,"packets_per_second":50000`
+	good := claim(id, "52:54:00:00:00:02", "0000:01:00.0", rates)
 	for _, c := range []struct {
 		name string
 		uid  uint32
@@ -31,7 +32,10 @@ func TestPutClaims(t *testing.T) {
 		{"an operator", 4001, good, http.StatusForbidden, "api.claims"},
 		{"anybody", 4009, good, http.StatusForbidden, "api.claims"},
 		{"no UUID", 0, claim("db-1", "52:54:00:00:00:02", "0000:01:00.0", `"bits_per_second":1`), http.StatusBadRequest, "claim 1"},
-		{"no MAC", 0, claim(id, "", "0000:01:00.0", `"bits_per_second":1`), http.StatusBadRequest, "MAC"},
+		{"for a whole VM", 0, claim(id, "", "0000:01:00.0", rates), http.StatusOK, ""},
+		{"twice for a whole VM", 0, claim(id, "", "0000:01:00.0", rates) + "," + claim(id, "", "0000:01:00.0", rates), http.StatusBadRequest, "two claims"},
+		{"no PF for a whole VM", 0, claim(id, "", "", rates), http.StatusBadRequest, "PCI"},
+		{"a MAC of zeros", 0, claim(id, "00:00:00:00:00:00", "0000:01:00.0", rates), http.StatusBadRequest, "MAC"},
 		{"no PF", 0, claim(id, "52:54:00:00:00:02", "", `"bits_per_second":1`), http.StatusBadRequest, "PCI"},
 		{"no rate", 0, claim(id, "52:54:00:00:00:02", "0000:01:00.0", ""), http.StatusBadRequest, "nothing"},
 		{"a negative rate", 0, claim(id, "52:54:00:00:00:02", "0000:01:00.0", `"bits_per_second":-1`), http.StatusBadRequest, "-1"},

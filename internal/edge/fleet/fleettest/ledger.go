@@ -40,6 +40,13 @@ func (l *Ledger) Tree(_ context.Context, root string, _ bool, consumers ...strin
 	return l.state(func(p *fleet.Provider) bool { return l.rootOf(p) == root }, consumers), nil
 }
 
+// Node implements fleet.Reader.
+func (l *Ledger) Node(_ context.Context, name string) (fleet.State, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state(func(p *fleet.Provider) bool { return l.providers[l.rootOf(p)].Name == name }, nil), nil
+}
+
 // Fleet implements fleet.Ledger.
 func (l *Ledger) Fleet(context.Context) (fleet.State, error) {
 	l.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -30,8 +31,8 @@ const (
 	caVariable       = "OS_CACERT"                      // and who signed the server's
 )
 
-// timeout is of one request: at 10,000 hosts Placement looks for room for 7 s.
-const timeout = time.Minute
+// timeout is of one request, with its answer: at 10,000 hosts Placement looks for room for 7 s.
+var timeout = time.Minute
 
 // Connect returns the ledger that the environment names. The endpoint, unless "", is Placement's instead.
 func Connect(ctx context.Context, endpoint string) (*Ledger, error) {
@@ -113,7 +114,37 @@ func over(service *gophercloud.ServiceClient) *Ledger {
 func client(secure *tls.Config) http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = secure
-	return http.Client{Transport: transport, Timeout: timeout}
+	return http.Client{Transport: bounded{transport}, Timeout: timeout}
+}
+
+// mostAnswer is what is read of an answer: all providers of 10,000 hosts take 40 MB.
+const mostAnswer = 256 << 20
+
+// bounded ends answers that are longer.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(q *http.Request) (*http.Response, error) {
+	a, err := b.RoundTripper.RoundTrip(q)
+	if err == nil {
+		a.Body = &boundedBody{a.Body, mostAnswer}
+	}
+	return a, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, fmt.Errorf("it is longer than %d bytes", mostAnswer)
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
 var _ fleet.Ledger = (*Ledger)(nil)

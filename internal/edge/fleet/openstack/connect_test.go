@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/edge/fleet"
 	"sluice/internal/edge/fleet/openstack"
 )
 
@@ -135,48 +133,6 @@ func TestNowhere(t *testing.T) {
 			environment(t, set)
 			if _, err := openstack.Connect(t.Context(), ""); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
-			}
-		})
-	}
-}
-
-// Garbage and failures of Placement are errors, not empty ledgers.
-func TestGarbage(t *testing.T) {
-	for name, c := range map[string]struct {
-		status int
-		body   string
-		want   error
-	}{
-		"500": {500, "oops", nil}, "no JSON": {200, "<html>", nil}, "an array": {200, "[]", nil},
-		"full":  {409, `{"errors": [{"code": "placement.undefined_code", "detail": "Unable to allocate inventory"}]}`, fleet.ErrFull},
-		"stale": {409, `{"errors": [{"code": "placement.concurrent_update", "detail": "changed"}]}`, fleet.ErrStale},
-		"used":  {409, `{"errors": [{"code": "placement.inventory.inuse", "detail": "in use"}]}`, fleet.ErrInUse},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(c.status)
-				fmt.Fprint(w, c.body)
-			}))
-			defer server.Close()
-			environment(t, nil)
-			l, err := openstack.Connect(t.Context(), server.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var errs []error
-			_, err = l.Tree(t.Context(), "x", true)
-			errs = append(errs, err)
-			_, err = l.Fleet(t.Context())
-			errs = append(errs, err)
-			_, _, err = l.Claim(t.Context(), "x")
-			errs = append(errs, err)
-			_, err = l.Candidates(t.Context(), fleet.Ask{Kbits: 1})
-			errs = append(errs, err)
-			errs = append(errs, l.Do(t.Context(), fleet.Request{Kind: fleet.SetInventories}))
-			for i, err := range errs {
-				if err == nil || c.want != nil && !errors.Is(err, c.want) {
-					t.Errorf("call %d: %v", i, err)
-				}
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -107,6 +108,9 @@ func (l *Ledger) Overview(ctx context.Context) (fleet.State, error) {
 		return fleet.State{}, wrong("read what is free", err)
 	}
 	room, err := allocationcandidates.ExtractAllocationCandidates(page)
+	if err == nil && room.ProviderSummaries == nil {
+		err = errMissing
+	}
 	if err != nil {
 		return fleet.State{}, wrong("read what is free", err)
 	}
@@ -145,6 +149,9 @@ func (l *Ledger) overview(ctx context.Context, p *resourceproviders.ResourceProv
 		return fleet.Provider{}, err
 	}
 	used, err := resourceproviders.GetUsages(ctx, l.client, p.UUID).Extract()
+	if err == nil && used.Usages == nil {
+		err = errMissing
+	}
 	if err != nil {
 		return fleet.Provider{}, wrong("read what is claimed of "+p.Name, err)
 	}
@@ -179,6 +186,9 @@ func (l *Ledger) list(ctx context.Context, q resourceproviders.ListOpts139) ([]r
 		return nil, wrong("list providers", err)
 	}
 	list, err := resourceproviders.ExtractResourceProviders(page)
+	if err == nil && list == nil {
+		err = errMissing
+	}
 	return list, wrong("list providers", err)
 }
 
@@ -234,7 +244,11 @@ func (l *Ledger) claimsOn(ctx context.Context, p *resourceproviders.ResourceProv
 			Generation int            `json:"consumer_generation"`
 		} `json:"allocations"`
 	}
-	if err := resourceproviders.GetAllocations(ctx, l.client, p.UUID).ExtractInto(&held); err != nil {
+	err = resourceproviders.GetAllocations(ctx, l.client, p.UUID).ExtractInto(&held)
+	if err == nil && held.Allocations == nil {
+		err = errMissing
+	}
+	if err != nil {
 		return false, wrong("read the claims on "+p.Name, err)
 	}
 	out.provider.Used, out.claims = map[string]int{}, nil
@@ -267,10 +281,16 @@ func (l *Ledger) described(ctx context.Context, p *resourceproviders.ResourcePro
 		return seen{provider: old}, nil
 	}
 	inventories, err := resourceproviders.GetInventories(ctx, l.client, p.UUID).Extract()
+	if err == nil && inventories.Inventories == nil {
+		err = errMissing
+	}
 	if err != nil {
 		return seen{}, wrong("read the inventories of "+p.Name, err)
 	}
 	names, err := resourceproviders.GetTraits(ctx, l.client, p.UUID).Extract()
+	if err == nil && names.Traits == nil {
+		err = errMissing
+	}
 	if err != nil {
 		return seen{}, wrong("read the traits of "+p.Name, err)
 	}
@@ -294,6 +314,9 @@ func (l *Ledger) described(ctx context.Context, p *resourceproviders.ResourcePro
 // Claim implements fleet.Ledger.
 func (l *Ledger) Claim(ctx context.Context, consumer string) (fleet.Claim, bool, error) {
 	a, err := allocations.Get(ctx, l.client, consumer).Extract()
+	if err == nil && a.Allocations == nil {
+		err = errMissing
+	}
 	if err != nil {
 		return fleet.Claim{}, false, wrong("read the claim "+consumer, err)
 	}
@@ -344,6 +367,9 @@ func (l *Ledger) Candidates(ctx context.Context, a fleet.Ask) ([]fleet.Candidate
 		return nil, wrong("look for room", err)
 	}
 	all, err := allocationcandidates.ExtractAllocationCandidates(page)
+	if err == nil && all.AllocationRequests == nil {
+		err = errMissing
+	}
 	if err != nil {
 		return nil, wrong("look for room", err)
 	}
@@ -434,14 +460,22 @@ func (l *Ledger) know(ctx context.Context, names ...string) error {
 	return nil
 }
 
+// errMissing means that an answer has not what was asked for, which is not the same as that there is none.
+var errMissing = errors.New("it is incomplete")
+
 // wrong says what failed, and what kind of conflict it is.
 func wrong(what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var answer gophercloud.ErrUnexpectedResponseCode
-	if !errors.As(err, &answer) {
+	var none *url.Error
+	switch {
+	case errors.As(err, &answer):
+	case errors.As(err, &none):
 		return fmt.Errorf("%s: Placement does not answer: %w", what, err)
+	default:
+		return fmt.Errorf("%s: Placement's answer cannot be used: %w", what, err)
 	}
 	kind := errors.New(detail(&answer))
 	if answer.Actual == http.StatusConflict {

@@ -15,18 +15,6 @@ import (
 	"sluice/internal/edge/fleet/placementtest"
 )
 
-// The contract holds with OpenStack's own Placement.
-func TestRealPlacement(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server: make long runs it")
-	}
-	l, err := openstack.Connect(t.Context(), placementtest.Start(t).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fleettest.Contract(t, l)
-}
-
 // A migration that ends while its new host reads the ledger: the host sees the room or the claim.
 func TestMigrationEndsBetweenReads(t *testing.T) {
 	if testing.Short() {

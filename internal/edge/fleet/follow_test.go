@@ -1,0 +1,194 @@
+package fleet_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sluice/api/v1"
+	"sluice/internal/edge/fleet"
+	"sluice/internal/edge/fleet/fleettest"
+)
+
+// Names and classes as Neutron's agents and OVN's driver publish them.
+const (
+	node  = "compute-1.example.org"
+	ovs   = node + ":Open vSwitch agent"
+	sriov = node + ":NIC Switch agent"
+	ovn   = node + ":OVN Controller agent"
+	kpps  = "NET_PACKET_RATE_KILOPACKET_PER_SEC"
+	out   = "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC"
+	in    = "NET_BW_IGR_KILOBIT_PER_SEC"
+)
+
+// neutron is a ledger with the compute node, the given providers below it, and claims of instances and migrations by number. A
+// consumer's UUID is that of its number.
+func neutron(t testing.TB, providers []string, types map[byte]string, claims map[byte]map[string]map[string]int) *fleettest.Ledger {
+	t.Helper()
+	l := &fleettest.Ledger{}
+	do := func(r fleet.Request) {
+		if err := l.Do(t.Context(), r); err != nil {
+			t.Fatalf("%s: %v", r, err)
+		}
+	}
+	plain := fleet.Inventory{Total: 100_000_000, Min: 1, Max: 100_000_000, Step: 1, Ratio: 1}
+	all := map[string]fleet.Inventory{fleet.ClassBits: plain, kpps: plain, out: plain, in: plain}
+	do(fleet.Request{Kind: fleet.CreateProvider, Provider: fleet.Provider{ID: node, Name: node}})
+	for _, name := range providers {
+		p := fleet.Provider{ID: name, Name: name, Parent: node}
+		do(fleet.Request{Kind: fleet.CreateProvider, Provider: p})
+		p.Inventories = all
+		do(fleet.Request{Kind: fleet.SetInventories, Provider: p})
+	}
+	for n, amounts := range claims {
+		c := fleet.Claim{Consumer: fleettest.VM(n), Generation: fleet.NewConsumer, Type: types[n], User: "nova", Amounts: amounts}
+		if c.Type == "" {
+			c.Type = "INSTANCE"
+		}
+		do(fleet.Request{Kind: fleet.SetClaim, Claim: c})
+	}
+	return l
+}
+
+// What Nova and Neutron have claimed of a host's devices and packets is told to its daemon, and nothing is written.
+func TestFollow(t *testing.T) {
+	type claims = map[byte]map[string]map[string]int
+	claim := func(n byte, pf string, bits, packets float64) api.HostClaim {
+		return api.HostClaim{ID: fleettest.VM(n), PF: pf, Rate: api.Rate{Bits: bits, Packets: packets}}
+	}
+	bits := func(n int) map[string]int { return map[string]int{fleet.ClassBits: n, in: 7} }
+	for name, test := range map[string]struct {
+		claims  claims
+		types   map[byte]string
+		devices map[string]string
+		before  []api.HostClaimState
+		want    []api.HostClaim
+		unknown string
+	}{
+		"nothing": {},
+		"the agent of Open vSwitch: a bridge, and packets of the agent": {
+			claims: claims{1: {ovs + ":red": bits(2_000_000), ovs: {kpps: 50}}, 2: {ovs + ":blue": bits(1_000_000)}},
+			want:   []api.HostClaim{claim(1, fleettest.PF0, 2e9, 50e3), claim(2, fleettest.PF1, 1e9, 0)},
+		},
+		"the agent of SR-IOV: a PF": {
+			claims: claims{1: {sriov + ":pf1": bits(2_000_000)}}, want: []api.HostClaim{claim(1, fleettest.PF1, 2e9, 0)},
+		},
+		"OVN: a bridge that is named": {
+			claims:  claims{1: {ovn + ":br-ex": bits(2_000_000)}},
+			devices: map[string]string{"br-ex": "pf1"}, want: []api.HostClaim{claim(1, fleettest.PF1, 2e9, 0)},
+		},
+		"two devices that are one PF": {
+			claims: claims{1: {ovs + ":red": bits(1_000_000), sriov + ":pf0": bits(500_000)}}, want: []api.HostClaim{claim(1, fleettest.PF0, 1.5e9, 0)},
+		},
+		"packets alone, by direction": {claims: claims{1: {ovs: {out: 20}}}, want: []api.HostClaim{claim(1, "", 0, 20e3)}},
+		"a device that is not known": {
+			claims: claims{1: {ovn + ":br-ex": bits(2_000_000)}, 2: {ovs + ":red": bits(1_000_000)}},
+			want:   []api.HostClaim{claim(2, fleettest.PF0, 1e9, 0)}, unknown: `"br-ex" of Neutron is neither a PF of this host nor the network of one`,
+		},
+		"receiving is nobody's promise": {claims: claims{1: {ovs + ":red": {in: 1_000_000}}}},
+		"a VM that migrates away keeps its claim": {
+			claims: claims{1: {ovs + ":red": bits(1_000_000)}, 9: {ovs + ":red": bits(2_000_000)}}, types: map[byte]string{9: "MIGRATION"},
+			before: []api.HostClaimState{
+				{HostClaim: claim(1, fleettest.PF0, 1e9, 0), VM: "db-1"}, {HostClaim: claim(2, fleettest.PF0, 2e9, 0), VM: "db-2"},
+			},
+			want: []api.HostClaim{claim(1, fleettest.PF0, 1e9, 0), claim(2, fleettest.PF0, 2e9, 0)},
+		},
+		"two such VMs": {
+			claims: claims{8: {ovs + ":red": bits(2_000_000)}, 9: {ovs + ":red": bits(2_000_000)}},
+			types:  map[byte]string{8: "MIGRATION", 9: "MIGRATION"},
+			before: []api.HostClaimState{
+				{HostClaim: claim(1, fleettest.PF0, 2e9, 0), VM: "db-1"}, {HostClaim: claim(2, fleettest.PF0, 2e9, 0), VM: "db-2"},
+			},
+			want: []api.HostClaim{claim(1, fleettest.PF0, 2e9, 0), claim(2, fleettest.PF0, 2e9, 0)},
+		},
+		"room for one that is not here": {
+			claims: claims{9: {ovs + ":red": bits(2_000_000)}}, types: map[byte]string{9: "MIGRATION"},
+			before: []api.HostClaimState{{HostClaim: claim(2, fleettest.PF0, 2e9, 0)}},
+			want:   []api.HostClaim{claim(9, fleettest.PF0, 2e9, 0)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := neutron(t, []string{ovs, ovs + ":red", ovs + ":blue", sriov, sriov + ":pf0", sriov + ":pf1", ovn, ovn + ":br-ex"}, test.types, test.claims)
+			wrote := l.Writes()
+			d := &told{capacity: *fleettest.Capacity()}
+			d.capacity.Claims = test.before
+			r := fleet.Follow(t.Context(), l, node, test.devices, d)
+			if r.Err != nil || r.Writes != 0 || l.Writes() != wrote {
+				t.Errorf("%+v, %d writes", r, l.Writes()-wrote)
+			}
+			if diff := cmp.Diff(test.want, d.claims); diff != "" {
+				t.Error(diff)
+			}
+			if (r.Untold == nil) != (test.unknown == "") || r.Untold != nil && !strings.Contains(r.Untold.Error(), test.unknown) {
+				t.Errorf("untold: %v", r.Untold)
+			}
+		})
+	}
+}
+
+// A compute node that the ledger does not have, or a host that nobody has observed yet, has no claims to end.
+func TestFollowNothing(t *testing.T) {
+	l := neutron(t, nil, nil, nil)
+	d := &told{capacity: *fleettest.Capacity()}
+	d.capacity.Claims = []api.HostClaimState{{HostClaim: api.HostClaim{ID: fleettest.VM(1), PF: fleettest.PF0, Rate: api.Rate{Bits: 1e9}}}}
+	if r := fleet.Follow(t.Context(), l, "compute-1", nil, d); r.Err == nil || d.times > 0 {
+		t.Errorf("%v, told %d times", r.Err, d.times)
+	}
+	if r := fleet.Follow(t.Context(), l, node, nil, &told{}); r.Err == nil {
+		t.Error("a host that nobody has observed")
+	}
+	if r := fleet.Follow(t.Context(), l, node, nil, d); r.Err != nil || d.times != 1 || len(d.claims) != 0 {
+		t.Errorf("%+v, told %v", r, d.claims)
+	}
+}
+
+// Whatever is claimed, all of it that is known is told, once for each VM and PF.
+func TestClaimsAt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &fleet.State{Claims: map[string]fleet.Claim{}}
+		names := []string{ovs, ovs + ":red", ovs + ":blue", sriov + ":pf0", ovn + ":br-ex"}
+		for _, name := range names {
+			s.Providers = append(s.Providers, fleet.Provider{ID: name, Name: name})
+		}
+		c := fleettest.Capacity()
+		sum, packets := map[bool]float64{}, 0.0
+		for n := range byte(rapid.IntRange(0, 6).Draw(t, "claims")) {
+			amounts := fleet.Amounts{}
+			for _, name := range names {
+				if rapid.Bool().Draw(t, name) {
+					k := rapid.IntRange(1, 5).Draw(t, "amount")
+					if name == ovs {
+						amounts[name] = map[string]int{kpps: k}
+						packets += float64(k) * 1e3
+						continue
+					}
+					amounts[name] = map[string]int{fleet.ClassBits: k}
+					sum[name == ovn+":br-ex"] += float64(k) * 1e3
+				}
+			}
+			id := fleettest.VM(n)
+			s.Claims[id] = fleet.Claim{Consumer: id, Type: rapid.SampledFrom([]string{"INSTANCE", "MIGRATION", ""}).Draw(t, "type"), Amounts: amounts}
+			if rapid.Bool().Draw(t, "was told") {
+				c.Claims = append(c.Claims, api.HostClaimState{VM: "here", HostClaim: api.HostClaim{
+					ID: fleettest.VM(n + 100), PF: fleettest.PF0, Rate: api.Rate{Bits: float64(rapid.IntRange(1, 5).Draw(t, "before")) * 1e3},
+				}})
+			}
+		}
+		list, unknown := fleet.ClaimsAt(s, node, c, nil)
+		var got api.Rate
+		seen := map[[2]string]bool{}
+		for _, h := range list {
+			if key := [2]string{h.ID, h.PF}; seen[key] || h.MAC != "" || h.Rate == (api.Rate{}) {
+				t.Fatalf("%+v", list)
+			} else {
+				seen[key] = true
+			}
+			got.Bits, got.Packets = got.Bits+h.Rate.Bits, got.Packets+h.Rate.Packets
+		}
+		if got.Bits != sum[false] || got.Packets != packets || (unknown != nil) != (sum[true] > 0) {
+			t.Fatalf("told %+v of %g bits/s and %g packets/s, unknown %v", got, sum[false], packets, unknown)
+		}
+	})
+}
