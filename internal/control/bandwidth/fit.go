@@ -189,7 +189,7 @@ func (f *fitting) whole(c *model.Claim) (mac model.MAC, own model.Rate) {
 		}
 		for k := range here {
 			if here[k].nic == nic {
-				own.Bits += here[k].asked.most().Bits
+				own.Bits += here[k].asked.most().Capped(model.Rate{Bits: here[k].asked.Speed}).Bits
 			}
 		}
 		if found++; found == 1 && len(here) == 1 && nic.VirtualPF == "" && !f.named[nicKey{c.VM, nic.MAC}] {
@@ -252,7 +252,7 @@ func (f *fitting) reserve(c *Fitted, own model.Rate) {
 		c.Why, c.Remedy = fmt.Sprintf("this host has no PF %s", c.PF), moveAway
 		return
 	}
-	if c.Why = f.take(c.VM, name, speed, 0, c.room); c.Why != "" {
+	if c.Why = f.take(c.VM, name, speed, own.Bits, model.Rate{Bits: own.Bits + c.room.Bits, Packets: c.room.Packets}); c.Why != "" {
 		c.Remedy = moveAway
 	}
 }
