@@ -126,6 +126,7 @@ var must = map[string][]string{
 	"sluice": {
 		"-rwxr-xr-x /usr/bin/sluice", "-rwxr-xr-x /usr/bin/sluiced",
 		"-rw-r--r-- /usr/lib/systemd/system/sluice.service", "-rw-r--r-- /usr/lib/systemd/system/sluice-fleet.service",
+		"-rw-r--r-- /usr/lib/systemd/system/sluice-fleet-proxy.service", "-rwxr-xr-x /usr/share/sluice/fleet/ca",
 		"-rw-r--r-- /usr/lib/sysusers.d/sluice.conf", "-rw-r--r-- /usr/lib/modules-load.d/sluice.conf",
 		"-rw-r--r-- /etc/sluice/sluice.yaml", "drwxr-xr-x /etc/sluice/conf.d",
 		"-rw-r--r-- /usr/share/bash-completion/completions/sluice", "-rw-r--r-- /usr/share/fish/vendor_completions.d/sluice.fish",
@@ -380,7 +381,7 @@ func TestExposure(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_NO_SYSTEMD") == "1" {
 		t.Skip("SLUICE_TEST_NO_SYSTEMD=1")
 	}
-	for unit, most := range map[string]string{"sluice.service": "33", "sluice-fleet.service": "15", "sluice-guest.service": "20"} { // tenths
+	for unit, most := range map[string]string{"sluice.service": "33", "sluice-fleet.service": "15", "sluice-fleet-proxy.service": "15", "sluice-guest.service": "20"} { // tenths
 		out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold="+most,
 			unit).CombinedOutput()
 		if err != nil {

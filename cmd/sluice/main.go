@@ -16,6 +16,7 @@ import (
 	"sluice/internal/edge/cli"
 	"sluice/internal/edge/fleet"
 	"sluice/internal/edge/fleet/openstack"
+	"sluice/internal/edge/fleet/proxy"
 )
 
 // linked is set by the linker: -ldflags "-X main.linked=1.2.3".
@@ -33,6 +34,13 @@ func run() int {
 		Known:   config.Known{Policies: placement.Policies(), Allocators: bandwidth.Allocators()},
 		Ledger: func(ctx context.Context, placement string) (fleet.Ledger, error) {
 			return openstack.Connect(ctx, placement)
+		},
+		Placement: func(ctx context.Context, placement string) (proxy.Placement, error) {
+			l, err := openstack.Connect(ctx, placement)
+			if err != nil {
+				return nil, err
+			}
+			return l.Unhurried(), nil
 		},
 	})
 }

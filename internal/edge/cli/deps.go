@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/edge/fleet"
+	"sluice/internal/edge/fleet/proxy"
 	"sluice/internal/model"
 )
 
@@ -22,6 +23,8 @@ type Deps struct {
 	Known config.Known
 	// Ledger connects to OpenStack Placement: at that address or, if it is "", where the environment says.
 	Ledger func(ctx context.Context, placement string) (fleet.Ledger, error)
+	// Placement is the same for `fleet proxy`.
+	Placement func(ctx context.Context, placement string) (proxy.Placement, error)
 }
 
 // DemoOptions are the options of `sluice demo`. Durations are in virtual time.

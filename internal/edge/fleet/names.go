@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"sluice/internal/model"
 )
 
 // Names in Placement. Providers have UUIDs that every program can compute from what they stand for, so that a write that is repeated
@@ -111,13 +113,17 @@ const (
 // User is the text that Placement keeps.
 func (h Holder) User() string { return h.By + " " + h.VM + " " + h.MAC }
 
-// HolderOf returns the Holder of a claim; false if the claim is not Sluice's. The UUID of the consumer is the proof.
+// HolderOf returns the Holder of a claim; false if the claim is not Sluice's. The UUID of the consumer is the proof, with a MAC address in
+// one form: the consumers of migrations are made in the same way, of other text.
 func HolderOf(c *Claim) (Holder, bool) {
 	f := strings.Split(c.User, " ")
 	if c.Type != ConsumerType || len(f) != 3 || f[0] != ByHost && f[0] != ByPlace {
 		return Holder{}, false
 	}
 	h := Holder{By: f[0], VM: f[1], MAC: f[2]}
+	if mac, err := model.ParseMAC(h.MAC); err != nil || mac.String() != h.MAC {
+		return Holder{}, false
+	}
 	id, err := Consumer(h.VM, h.MAC)
 	return h, err == nil && id == c.Consumer
 }

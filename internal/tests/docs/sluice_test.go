@@ -53,6 +53,8 @@ var notRun = map[string]string{
 	"fleet publish":          "runs until somebody ends it; package cli runs it",
 	"fleet place":            "the demo's networks are not those of its ledger; package cli runs it",
 	"fleet fsck":             "reads this machine's UUID; package cli runs it",
+	"fleet proxy":            "runs until somebody ends it; package openstack runs it",
+	"fleet id":               "reads this machine's UUID; package cli runs it",
 	"fleet migrate":          "runs virsh; package cli runs it",
 	"fleet release":          "the demo's ledger is new for each command",
 	"reload":                 "the demo has no sluice.yaml",

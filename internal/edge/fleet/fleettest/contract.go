@@ -15,10 +15,11 @@ import (
 	"sluice/internal/edge/fleet"
 )
 
-// PCI addresses of the PFs of Capacity.
+// PCI addresses of the PFs of Capacity, and of one that is not there.
 const (
 	PF0 = "0000:3b:00.0"
 	PF1 = "0000:3b:00.1"
+	PF2 = "0000:3b:00.2"
 )
 
 // Capacity is that of a host with two links of 10 Gbit/s, on red and on blue, and 1.5 Mpps.
@@ -77,7 +78,12 @@ func Example() *Ledger {
 
 // Contract is what package fleet needs of an empty ledger.
 func Contract(t *testing.T, l fleet.Ledger) {
-	c := contract{T: t, l: l}
+	ContractAs(t, l, func(fleet.Host) fleet.Ledger { return l })
+}
+
+// ContractAs is the same of a ledger that hosts write by other means than operators do: as returns that of a host.
+func ContractAs(t *testing.T, l fleet.Ledger, as func(fleet.Host) fleet.Ledger) {
+	c := contract{T: t, l: l, as: as}
 	a, b := Host("a"), Host("b")
 	c.publish(a, Capacity())
 	c.publish(b, Capacity())
@@ -91,7 +97,7 @@ func Contract(t *testing.T, l fleet.Ledger) {
 	// A second host of the same name is refused.
 	namesake := Host("namesake")
 	namesake.Name = "a"
-	if _, _, err := fleet.Publish(t.Context(), l, namesake, Capacity()); !errors.Is(err, fleet.ErrTaken) {
+	if _, _, err := fleet.Publish(t.Context(), as(namesake), namesake, Capacity()); !errors.Is(err, fleet.ErrTaken) {
 		t.Errorf("a second host with the name a: %v", err)
 	}
 
@@ -116,7 +122,7 @@ func Contract(t *testing.T, l fleet.Ledger) {
 		reserved := Capacity()
 		reserved.PFs, reserved.Guarantees = reserved.PFs[:1], []api.Guarantee{Guarantee(3, bits, 0)}
 		reserved.Guarantees[0].MAC = ""
-		if plan, _, err := fleet.Publish(t.Context(), l, a, reserved); err != nil || len(plan.Unclaimed) != 1 {
+		if plan, _, err := fleet.Publish(t.Context(), as(a), a, reserved); err != nil || len(plan.Unclaimed) != 1 {
 			t.Errorf("published %+v, %v", plan, err)
 		}
 		c.overview()
@@ -259,12 +265,13 @@ func (c *contract) overview() {
 
 type contract struct {
 	*testing.T
-	l fleet.Ledger
+	l  fleet.Ledger
+	as func(fleet.Host) fleet.Ledger
 }
 
 func (c *contract) publish(h fleet.Host, capacity *api.HostCapacity) {
 	c.Helper()
-	if plan, _, err := fleet.Publish(c.Context(), c.l, h, capacity); err != nil || len(plan.Unclaimed) > 0 {
+	if plan, _, err := fleet.Publish(c.Context(), c.as(h), h, capacity); err != nil || len(plan.Unclaimed) > 0 {
 		c.Fatalf("%+v, %v", plan, err)
 	}
 }
@@ -272,7 +279,7 @@ func (c *contract) publish(h fleet.Host, capacity *api.HostCapacity) {
 // rests checks that there is nothing to write.
 func (c *contract) rests(h fleet.Host, capacity *api.HostCapacity) {
 	c.Helper()
-	if _, writes, err := fleet.Publish(c.Context(), c.l, h, capacity); err != nil || writes != 0 {
+	if _, writes, err := fleet.Publish(c.Context(), c.as(h), h, capacity); err != nil || writes != 0 {
 		c.Errorf("%d writes although nothing has changed, %v", writes, err)
 	}
 }

@@ -56,6 +56,13 @@ func (l *Ledger) Fleet(context.Context) (fleet.State, error) {
 	}, nil), nil
 }
 
+// All is all that is in the ledger, also providers that are neither hosts nor PFs.
+func (l *Ledger) All() fleet.State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state(func(*fleet.Provider) bool { return true }, slices.Collect(maps.Keys(l.claims)))
+}
+
 // Overview implements fleet.Ledger.
 func (l *Ledger) Overview(ctx context.Context) (fleet.State, error) {
 	s, err := l.Fleet(ctx)

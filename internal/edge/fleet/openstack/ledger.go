@@ -27,6 +27,9 @@ import (
 // microversion is that of OpenStack Zed (2022.2) and later.
 const microversion = "1.39"
 
+// Version is the header OpenStack-API-Version of all requests.
+const Version = "placement " + microversion
+
 // atOnce bounds the requests of one read.
 const atOnce = 8
 
@@ -309,6 +312,19 @@ func (l *Ledger) described(ctx context.Context, p *resourceproviders.ResourcePro
 		l.mu.Unlock()
 	}
 	return seen{provider: out}, nil
+}
+
+// Provider reads a provider, without what is used of it; false: there is none.
+func (l *Ledger) Provider(ctx context.Context, id string) (fleet.Provider, bool, error) {
+	p, err := resourceproviders.Get(ctx, l.client, id).Extract()
+	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return fleet.Provider{}, false, nil
+	}
+	if err != nil {
+		return fleet.Provider{}, false, wrong("read the provider "+id, err)
+	}
+	out, err := l.described(ctx, p)
+	return out.provider, err == nil, err
 }
 
 // Claim implements fleet.Ledger.
