@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -106,6 +107,8 @@ func TestJudgeRefuses(t *testing.T) {
 	placed.User = fleet.Holder{By: fleet.ByPlace, VM: fresh.VM, MAC: fresh.MAC}.User()
 	dashes.Consumer, _ = fleet.Consumer(fresh.VM, "52-54-00-00-00-1e")
 	dashes.User = "host " + fresh.VM + " 52-54-00-00-00-1e"
+	renamed := claimOf(0)
+	renamed.User = fleet.Holder{By: fleet.ByPlace, VM: fleettest.VM(0), MAC: fleettest.MAC(0)}.User()
 	aged := claimOf(0)
 	aged.Generation--
 	stale := *at(a.ID)
@@ -124,6 +127,7 @@ func TestJudgeRefuses(t *testing.T) {
 		"its claim extended to another's PF":   {with(claimOf(0), fleet.Amounts{a.PF(fleettest.PF0): {fleet.ClassBits: 1}, b.ID: {fleet.ClassPackets: 1}}), false},
 		"another's claim moved to it":          {with(claimOf(1), onA), false},
 		"another's claim ended":                {with(claimOf(1), nil), false},
+		"its claim made one that was placed":   {with(renamed, renamed.Amounts), false},
 		"its claim in another generation":      {with(aged, onA), true},
 		"a claim that has ended":               {with(made, nil), true},
 		"a claim as place makes them":          {with(placed, onA), false},
@@ -147,7 +151,7 @@ func TestJudgeRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := l.All()
 			err := judged{l, a}.Do(t.Context(), c.r)
-			if err == nil || errors.Is(err, fleet.ErrStale) != c.stale {
+			if err == nil || !strings.HasPrefix(err.Error(), "refused") || errors.Is(err, fleet.ErrStale) != c.stale {
 				t.Errorf("%v", err)
 			}
 			if after := l.All(); !reflect.DeepEqual(after, before) {
