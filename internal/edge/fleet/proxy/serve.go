@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -37,11 +39,19 @@ func (f *Files) TLS() (*tls.Config, error) {
 	}, nil
 }
 
+// teller tells what the server writes to its log: clients without a certificate that is accepted.
+type teller func(line string)
+
+func (t teller) Write(line []byte) (int, error) {
+	t(strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
 // Serve answers requests until ctx ends. A write that has begun by then is answered before.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, secure *tls.Config) error {
 	s := &http.Server{
 		Handler: p, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		WriteTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10,
+		WriteTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(teller(p.Tell), "", 0),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeTLS(l, "", "") }()
