@@ -103,6 +103,9 @@ func mayHaveInventories(have, want map[string]Inventory) error {
 func (h Host) mayClaim(c *Claim, s *State) error {
 	old, exists := s.Claims[c.Consumer]
 	holder, ours := HolderOf(c)
+	if room, comes := migrationOf(c); comes {
+		return h.mayKeep(room, c, &old, exists, s)
+	}
 	switch {
 	case !ours:
 		return errors.New("it is not the claim of a VM's NIC, made as Sluice makes them")
@@ -123,6 +126,19 @@ func (h Host) mayClaim(c *Claim, s *State) error {
 		if exists && holder.By == ByPlace && total(c, class) < total(&old, class) {
 			return errors.New("only operators may take away what was placed")
 		}
+	}
+	return nil
+}
+
+// mayKeep lets a host say that it keeps room which is held there for a migration, and change nothing else.
+func (h Host) mayKeep(room Holder, c, old *Claim, exists bool, s *State) error {
+	before := Holder{By: byMigration, VM: room.VM, MAC: room.MAC}
+	switch {
+	case !exists || room.By != byKept || old.User != before.User() || old.Type != c.Type || !equal(old.Amounts, c.Amounts),
+		!h.all(old.Amounts, s):
+		return errors.New("of room that is held for a migration, a host may say only that it keeps it")
+	case old.Generation != c.Generation:
+		return ErrStale
 	}
 	return nil
 }

@@ -154,6 +154,23 @@ func TestJudgeRefuses(t *testing.T) {
 			}
 		})
 	}
+	// Room that is held for a migration to b is kept by b alone, as it is.
+	kept, ok, _ := l.Claim(t.Context(), roomOf(t, 8))
+	if !ok {
+		t.Fatal("no room")
+	}
+	kept.User = strings.Replace(kept.User, "migration", "kept", 1)
+	less := kept
+	less.Amounts = nil
+	for _, r := range []struct {
+		host fleet.Host
+		c    fleet.Claim
+		ok   bool
+	}{{a, kept, false}, {b, less, false}, {b, kept, true}} {
+		if err := (judged{l, r.host}).Do(t.Context(), fleet.Request{Kind: fleet.SetClaim, Claim: r.c}); (err == nil) != r.ok {
+			t.Errorf("%s keeps %+v: %v", r.host.Name, r.c, err)
+		}
+	}
 	// It may claim for a VM that has no claim, and let what was placed grow.
 	for _, r := range []fleet.Request{
 		with(made, onA), with(claimOf(8), fleet.Amounts{a.PF(fleettest.PF1): {fleet.ClassBits: 2e6}}), with(claimOf(0), nil),
@@ -162,4 +179,18 @@ func TestJudgeRefuses(t *testing.T) {
 			t.Errorf("%s: %v", r, err)
 		}
 	}
+}
+
+// roomOf is the consumer of the room for a migration of the NIC of Guarantee.
+func roomOf(t *testing.T, n byte) string {
+	t.Helper()
+	id, err := fleet.Consumer(fleettest.VM(n), fleettest.MAC(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	room, err := fleet.Consumer(id, "migration")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return room
 }

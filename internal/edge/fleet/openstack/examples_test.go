@@ -10,6 +10,7 @@ import (
 	"sluice/api/v1"
 	"sluice/internal/edge/fleet"
 	"sluice/internal/edge/fleet/fleettest"
+	"sluice/internal/edge/fleet/placementtest"
 )
 
 // virsh stands for libvirt of the hosts: it keeps definitions in a directory for each.
@@ -46,7 +47,7 @@ func TestExamples(t *testing.T) {
 			if _, err := exec.LookPath(c.program); err != nil {
 				t.Skipf("%v: no package of Debian has Terraform, ansible-core has Ansible", err)
 			}
-			address := placement(t)
+			address := placementtest.Start(t).URL
 			l := connect(t, address)
 			for _, host := range []string{"a", "b"} {
 				capacity := fleettest.Capacity()

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/edge/fleet"
 	"sluice/internal/edge/fleet/fleettest"
 	"sluice/internal/edge/fleet/openstack"
+	"sluice/internal/edge/fleet/placementtest"
 	"sluice/internal/edge/fleet/proxy"
 )
 
@@ -130,7 +131,7 @@ func TestContractThroughProxy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server: make long runs it")
 	}
-	p := startProxy(t, placement(t))
+	p := startProxy(t, placementtest.Start(t).URL)
 	operator, _ := p.client("URI:sluice:operator")
 	hosts := map[fleet.Host]fleet.Ledger{}
 	fleettest.ContractAs(t, operator, func(h fleet.Host) fleet.Ledger {
@@ -146,7 +147,7 @@ func TestThiefThroughProxy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server: make long runs it")
 	}
-	p := startProxy(t, placement(t))
+	p := startProxy(t, placementtest.Start(t).URL)
 	direct := connect(t, p.behind)
 	hosts := fleettest.Victims(t, direct)
 	thief, cert := p.client(uriOf(t, proxy.Identity{Host: hosts[0]}))
