@@ -27,8 +27,8 @@ const machineID = "/etc/machine-id"
 // fleetFlags are what all commands of the fleet share.
 type fleetFlags struct{ placement, owner, uuid, name string }
 
-// ownerVariable is of the environment, where the rest is that tells about Placement: commands of the fleet also run where there is neither a
-// daemon nor a sluice.yaml.
+// ownerVariable is of the environment, where the rest is that tells about Placement: commands of the fleet also run where there is neither
+// a daemon nor a sluice.yaml.
 const ownerVariable = "SLUICE_FLEET_OWNER"
 
 func (a *app) fleetCommand() *cobra.Command {
@@ -46,7 +46,8 @@ and sluice fleet publish tells the daemon what they have claimed.`,
 	}
 	f := &fleetFlags{}
 	c.PersistentFlags().StringVar(&f.placement, "placement", "", "`address` of Placement, instead of that of the environment")
-	c.PersistentFlags().StringVar(&f.owner, "owner", "", "who writes to Placement: sluice or openstack; default: that of "+ownerVariable+", or sluice")
+	c.PersistentFlags().StringVar(&f.owner, "owner", "",
+		"who writes to Placement: sluice or openstack; default: that of "+ownerVariable+", or sluice")
 	_ = c.RegisterFlagCompletionFunc("owner", cobra.FixedCompletions(
 		[]string{string(fleet.OwnerSluice), string(fleet.OwnerOpenStack)}, cobra.ShellCompDirectiveNoFileComp))
 	c.AddCommand(a.fleetPublishCommand(f), a.fleetPlaceCommand(f), a.fleetReleaseCommand(f), a.fleetListCommand(f), a.fleetFsckCommand(f),
@@ -59,8 +60,8 @@ and sluice fleet publish tells the daemon what they have claimed.`,
 func (a *app) ledger(ctx context.Context, f *fleetFlags) (fleet.Ledger, error) {
 	owner, err := f.whose()
 	if err == nil && owner == fleet.OwnerOpenStack {
-		err = errors.New("Nova and Neutron own this ledger (SLUICE_FLEET_OWNER=openstack, or --owner): they choose hosts and claim, " + //nolint:staticcheck // names
-			"and of these commands only `sluice fleet publish` is for that")
+		err = fmt.Errorf("the ledger is owned by Nova and Neutron (%s=openstack, or --owner), which choose hosts and claim: "+
+			"of these commands only `sluice fleet publish` is for that", ownerVariable)
 	}
 	if err != nil {
 		return nil, err
@@ -132,7 +133,8 @@ sluice fleet publish --owner openstack --host-name compute-7.example.org --devic
 	f.hostFlags(c)
 	once := c.Flags().Bool("once", false, "look once, and say whether that worked")
 	metrics := c.Flags().String("metrics", "", "also write metrics to this `file`, for the textfile collector of Prometheus' node exporter")
-	devices := c.Flags().StringToString("device", nil, "`DEVICE=PF`: which PF a device of Neutron's is, with --owner openstack; may be repeated")
+	devices := c.Flags().StringToString("device", nil,
+		"`DEVICE=PF`: which PF a device of Neutron's is, with --owner openstack; may be repeated")
 	every := c.Flags().Duration("every", time.Minute, "`time` between two looks, at least 10s")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *every < 10*time.Second {
