@@ -102,7 +102,7 @@ func (l *Limits) apply(ctx context.Context, snap *model.Snapshot, all []libvirt.
 	}
 	rates, err := l.a.kernel.SetVFRates(ctx, held.ID.PF, held.ID.Index, want)
 	now.Bits = rates.Max
-	if held.MaxPackets > 0 || caps.VFPackets == model.Yes {
+	if packets > 0 || held.MaxPackets > 0 {
 		var failed error
 		now.Packets, failed = l.a.police(ctx, held.Port, packets)
 		err = errors.Join(err, failed)
