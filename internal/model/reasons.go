@@ -73,7 +73,7 @@ var reasons = []reason{
 	}},
 	{code: CodeKept, words: words{
 		"a move would gain too little yet",
-		"a move to {other} would gain too little{gain}", "a move gains too little",
+		"giving it to {other} instead would gain too little{gain}", "others gain too little",
 	}, not: &words{
 		sentence: "a move from {other} would gain too little{gain}", short: "a move gains too little",
 	}, alone: "a move would gain too little"},

@@ -273,7 +273,7 @@ func rateText(r api.Rate) string {
 }
 
 // bandwidthText returns the bandwidth line of `sluice status`, "" if there is nothing to report.
-func bandwidthText(c api.ShareCounts) string {
+func bandwidthText(c api.ShareCounts, mode string) string {
 	if c == (api.ShareCounts{}) {
 		return ""
 	}
@@ -281,7 +281,11 @@ func bandwidthText(c api.ShareCounts) string {
 	if c.Taker != "" {
 		short += " (" + printable(c.Taker) + " takes most)"
 	}
-	s := fmt.Sprintf("%s with a guarantee, %s, %d limited now (`sluice bw`)", model.Plural(c.Guaranteed, "NIC"), short, c.Limited)
+	limited := "limited now"
+	if mode == api.ModeObserve {
+		limited = "that would be limited"
+	}
+	s := fmt.Sprintf("%s with a guarantee, %s, %d %s (`sluice bw`)", model.Plural(c.Guaranteed, "NIC"), short, c.Limited, limited)
 	if c.Links > 0 {
 		s += ", " + model.Plural(c.Links, "link") + " overcommitted"
 	}

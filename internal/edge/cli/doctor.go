@@ -94,7 +94,11 @@ func printChecks(w io.Writer, d api.Doctor) {
 			fmt.Fprintf(w, "%*s-> %s\n", wide+8, "", lines(c.Remedy, wide+11))
 		}
 	}
-	fmt.Fprintf(w, "%s: %d pass, %d warn, %d fail\n", model.Plural(len(d.Checks), "check"), count["pass"], count["warn"], count["fail"])
+	verdict := "this host can run Sluice"
+	if count["fail"] > 0 {
+		verdict = "this host cannot run Sluice yet"
+	}
+	fmt.Fprintf(w, "%s: %d pass, %d warn, %d fail: %s\n", model.Plural(len(d.Checks), "check"), count["pass"], count["warn"], count["fail"], verdict)
 }
 
 func subject(s string) string { return printable(cmp.Or(s, "this host")) }

@@ -54,7 +54,7 @@ func printStatus(w io.Writer, s api.Status) {
 	}
 	put("Load", "%s packets/s, %s/s; VMs with a VF have %s of the packets", model.SI(s.Load.PPS), model.Bits(8*s.Load.Bytes),
 		percent(s.Load.VFShare))
-	if text := bandwidthText(s.Bandwidth); text != "" {
+	if text := bandwidthText(s.Bandwidth, s.Mode); text != "" {
 		put("Bandwidth", "%s", text)
 	}
 	put("Moves", "%d under way, %d %s", s.Moves.Active, s.Moves.Pending, pendingWord(s.Mode))
