@@ -98,7 +98,8 @@ func printChecks(w io.Writer, d api.Doctor) {
 	if count["fail"] > 0 {
 		verdict = "this host cannot run Sluice yet"
 	}
-	fmt.Fprintf(w, "%s: %d pass, %d warn, %d fail: %s\n", model.Plural(len(d.Checks), "check"), count["pass"], count["warn"], count["fail"], verdict)
+	fmt.Fprintf(w, "%s: %d pass, %d warn, %d fail: %s\n",
+		model.Plural(len(d.Checks), "check"), count["pass"], count["warn"], count["fail"], verdict)
 }
 
 func subject(s string) string { return printable(cmp.Or(s, "this host")) }
