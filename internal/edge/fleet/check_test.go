@@ -157,6 +157,19 @@ func TestPlaceGoesOn(t *testing.T) {
 	if _, err := fleet.Place(t.Context(), l, fleettest.VM(1), fleettest.MAC(1), fleet.Ask{Kbits: 1}); err == nil || !strings.Contains(err.Error(), "has a claim already") {
 		t.Errorf("%v for a second size", err)
 	}
+	l.Before = nil
+	id, _ := fleet.Consumer(fleettest.VM(4), fleettest.MAC(4))
+	if err := l.Do(t.Context(), fleet.Request{Kind: fleet.SetClaim, Claim: fleet.Claim{
+		Consumer: id, Generation: fleet.NewConsumer, Type: fleet.ConsumerType,
+		User:    fleet.Holder{By: fleet.ByHost, VM: fleettest.VM(4), MAC: fleettest.MAC(4)}.User(),
+		Amounts: fleet.Amounts{fleettest.Host("b").PF(fleettest.PF0): {fleet.ClassBits: ask.Kbits}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	p, err = fleet.Place(t.Context(), l, fleettest.VM(4), fleettest.MAC(4), fleet.Ask{Kbits: ask.Kbits})
+	if err == nil || !strings.Contains(err.Error(), "host b says that the VM has") {
+		t.Errorf("%+v, %v: a host drew a VM to it", p, err)
+	}
 	ask.Kbits = 100_000_000
 	if _, err := fleet.Place(t.Context(), l, fleettest.VM(3), fleettest.MAC(3), ask); !errors.Is(err, fleet.ErrNowhere) {
 		t.Errorf("%v, want that no host has room", err)

@@ -107,13 +107,18 @@ func better(a, b Candidate) int {
 	return cmp.Or(cmp.Compare(left(&b), left(&a)), cmp.Compare(a.PF, b.PF))
 }
 
-// placedBefore answers a repeated question.
+// placedBefore answers a repeated question. What a host says of itself decides nothing: it could draw a VM to it that way.
 func placedBefore(ctx context.Context, l Ledger, p Placement, c *Claim, a Ask) (Placement, error) {
-	if _, ours := HolderOf(c); !ours {
+	holder, ours := HolderOf(c)
+	if !ours {
 		return p, fmt.Errorf("somebody else uses the consumer %s (type %s)", c.Consumer, c.Type)
 	}
 	p.Before = true
 	p, err := describe(ctx, l, p, c)
+	if err == nil && holder.By != ByPlace {
+		return p, fmt.Errorf("host %s says that the VM has %s there already: look there, and end the claim by `sluice fleet release` if it has not",
+			p.Host, Rate(p.Kbits, p.Kpackets))
+	}
 	if err == nil && (p.Kbits != a.Kbits || p.Kpackets != a.Kpackets) {
 		return p, fmt.Errorf("it has a claim already, on %s: %s; `sluice fleet release` ends it", p.Host, Rate(p.Kbits, p.Kpackets))
 	}
