@@ -341,7 +341,7 @@ func (w *Watcher) doctor(v *model.View) {
 	}
 	w.examined = now
 	for _, p := range w.listed(v) {
-		key := p.Subject + " " + figures.ReplaceAllString(p.Text, "#")
+		key := p.Subject + " " + figures.ReplaceAllString(p.Text, "${1}#")
 		is := w.problems[key]
 		if is == nil && w.links[p.Subject].Kind != "" {
 			continue // told as a link that is down
@@ -395,5 +395,5 @@ func without(list []model.Problem, links []model.LinkState) []model.Problem {
 	})
 }
 
-// figures are what a problem's text may change in while it is the same problem.
-var figures = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+// figures are what a problem's text may change in while it is the same problem. Numbers in names are none.
+var figures = regexp.MustCompile(`(^|[\s(])[0-9]+(?:\.[0-9]+)?`)

@@ -258,6 +258,8 @@ func TestProblems(t *testing.T) {
 	over := model.Problem{Subject: "pf0", Text: "more is guaranteed than its link carries"}
 	lacks := model.Problem{Subject: "pf0", Text: "db-1 lacks 1Gbit"}
 	old := model.Problem{Text: "no agent"}
+	one := model.Problem{Subject: "web-07", Text: "NIC ua-net0 cannot fail over"}
+	other := model.Problem{Subject: "web-07", Text: "NIC ua-net1 cannot fail over"}
 	note := model.Problem{Text: "a guest without agent", Info: true}
 	w := &Watcher{Examine: func(s *model.Snapshot) []model.Problem { return s.Problems }}
 	for _, c := range []struct {
@@ -283,6 +285,12 @@ func TestProblems(t *testing.T) {
 			"12:00:02 problem-over |no agent|false no agent",
 			"12:00:50 problem-over web-07|it has no free port: 3 of 3 are taken|false it has no free port: 3 of 3 are taken",
 			"12:01:50 link |link of pf0 up again|false link of pf0 up again",
+		}},
+		{at: 111, problems: []model.Problem{one}, promised: []model.Problem{over, lacks}, want: []string{
+			"12:01:51 problem web-07|NIC ua-net0 cannot fail over|true NIC ua-net0 cannot fail over",
+		}},
+		{at: 112, problems: []model.Problem{one, other}, promised: []model.Problem{over, lacks}, want: []string{
+			"12:01:52 problem web-07|NIC ua-net1 cannot fail over|true NIC ua-net1 cannot fail over",
 		}},
 	} {
 		v := world(c.at * time.Second)
