@@ -236,7 +236,7 @@ func (o *OVN) settled(ctx context.Context, p *model.PathStep, name, id string) e
 	limit, cancel := context.WithTimeout(ctx, setUpWithin)
 	defer cancel()
 	err := o.db.until(limit, func() (bool, error) {
-		now, known, err := o.db.ids(ctx, name)
+		now, known, err := o.db.ids(limit, name)
 		return !known || now[ifaceID] != id || now[installed] == "true", err
 	})
 	if t, _ := o.db.state(); err == nil {

@@ -44,6 +44,9 @@ func (d *database) ids(ctx context.Context, name string) (ids, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
+	if c.Cache() == nil { // Get would answer what the session knew when it ended
+		return nil, false, errClosed
+	}
 	row := &interfaceRow{Name: name}
 	if err = c.Get(ctx, row); errors.Is(err, client.ErrNotFound) {
 		return nil, false, nil
