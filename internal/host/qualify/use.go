@@ -63,6 +63,9 @@ func TagText(vlan int) string {
 	return fmt.Sprintf("with VLAN %d", vlan)
 }
 
+// triedBehind is the kind of uplink behind which limits in packets/s are tried. Behind others a NIC may forward more by itself.
+const triedBehind = "linux-bridge"
+
 // Over replaces the assumptions about a PF by the facts.
 func (f *Facts) Over(pf *model.PF) {
 	for _, x := range []struct {
@@ -73,7 +76,7 @@ func (f *Facts) Over(pf *model.PF) {
 			*x.to = x.fact
 		}
 	}
-	if pf.Uplink.Representors {
+	if pf.Uplink.Representors && pf.Uplink.Kind == triedBehind {
 		pf.Caps.VFPackets = f.VFPackets
 	}
 	if f.SelfSlots > 0 {
