@@ -116,8 +116,8 @@ func placedBefore(ctx context.Context, l Ledger, p Placement, c *Claim, a Ask) (
 	p.Before = true
 	p, err := describe(ctx, l, p, c)
 	if err == nil && holder.By != ByPlace {
-		return p, fmt.Errorf("host %s says that the VM has %s there already: look there, and end the claim by `sluice fleet release` if it has not",
-			p.Host, Rate(p.Kbits, p.Kpackets))
+		return p, fmt.Errorf("host %s says that the VM has %s there already: look there, and if it has not, end the claim by "+
+			"`sluice fleet release`", p.Host, Rate(p.Kbits, p.Kpackets))
 	}
 	if err == nil && (p.Kbits != a.Kbits || p.Kpackets != a.Kpackets) {
 		return p, fmt.Errorf("it has a claim already, on %s: %s; `sluice fleet release` ends it", p.Host, Rate(p.Kbits, p.Kpackets))

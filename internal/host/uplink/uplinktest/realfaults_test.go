@@ -244,7 +244,12 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 			}
 			w, database := start(t)
 			s := newSite(t, w)
-			dir := os.Getenv("OVS_RUNDIR")
+			dir, tried := os.Getenv("OVS_RUNDIR"), 0
+			defer func() {
+				if tried == 0 {
+					t.Errorf("no move has made any of the changes %v", steps)
+				}
+			}()
 			for _, onVF := range []bool{true, false} {
 				for _, at := range steps {
 					s.pinned = !onVF
@@ -262,6 +267,7 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 					if !gone {
 						continue // no change of this move
 					}
+					tried++
 					when := fmt.Sprintf("the database ends before %s of a move to the VF: %v", at, onVF)
 					database = daemon(t, "ovsdb-server", filepath.Join(dir, "conf.db"), "--remote=punix:"+filepath.Join(dir, "db.sock"), "--pidfile",
 						"--no-chdir")
