@@ -197,6 +197,9 @@ func (k *killing) each(what string, args []string, prepare func(), heal func()) 
 			}
 		}
 	}
+	if failed == 0 {
+		k.t.Errorf("%s: Placement was never killed", what)
+	}
 	k.t.Logf("%s: %d requests, killed at %d of %d times, in %s", what, len(requests), failed, runs, time.Since(begin).Round(time.Second))
 }
 
