@@ -41,6 +41,7 @@ var elsewhere = map[string]string{
 	"ip":               "changes or shows interfaces of a real host",
 	"bridge":           "shows bridges of a real host",
 	"vdpa":             "needs a NIC with vDPA",
+	"devlink":          "changes the mode of a real NIC",
 	"echo":             "makes VFs of a real NIC",
 	"dmesg":            "shows the kernel's log of a guest",
 	"cat":              "shows a file of a real host",
