@@ -1,6 +1,7 @@
 package openstack_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -164,6 +165,11 @@ func spoil(t *testing.T, to string) *faults {
 			return
 		}
 		how := s.how.Load()
+		body, err := io.ReadAll(q.Body) // until then the server does not notice that the client is gone
+		if err != nil {
+			t.Error(err)
+		}
+		q.Body = io.NopCloser(bytes.NewReader(body))
 		if how.passed {
 			proxy.ServeHTTP(httptest.NewRecorder(), q)
 		}
