@@ -13,7 +13,8 @@ type FittedPort struct {
 	model.Port
 	VM     *model.VM // nil: no VM that runs here has its NIC
 	NIC    string
-	Why    string // why the guarantee is refused; "": it is kept
+	Kept   model.Rate // of its guarantee, as far as no more specific source says otherwise
+	Why    string     // why the guarantee is refused; "": it is kept
 	Remedy string
 }
 
@@ -52,9 +53,15 @@ func FitPorts(snap *model.Snapshot, rules *model.Rules) FittedPorts {
 			}
 			p.VM, p.NIC = n.vm, n.nic.Alias
 			port.SLA.Guarantee = p.SLA.Guarantee
-			if p.Why, p.Remedy = f.give(n, f.local.SLA(n.vm, n.nic), otherRule); p.Why != "" {
+			sla := f.local.SLA(n.vm, n.nic)
+			port.SLA.Guarantee.Packets = 0
+			if f.local.SLA(n.vm, n.nic).Guarantee.Packets != sla.Guarantee.Packets { // else others would add packets that nothing keeps
+				port.SLA.Guarantee.Packets = p.SLA.Guarantee.Packets
+			}
+			if p.Why, p.Remedy = f.give(n, sla, otherRule); p.Why != "" {
 				port.SLA.Guarantee = model.Rate{}
 			}
+			p.Kept = port.SLA.Guarantee
 		}
 	}
 	return out
@@ -65,9 +72,7 @@ func (l FittedPorts) Rules(rules *model.Rules) model.Rules {
 	out := *rules
 	out.Ports = slices.Clone(rules.Ports)
 	for i := range l {
-		if l[i].Why != "" {
-			out.Ports[i].SLA.Guarantee = model.Rate{}
-		}
+		out.Ports[i].SLA.Guarantee = l[i].Kept
 	}
 	return out
 }

@@ -75,7 +75,7 @@ func MoveOf(s *model.MoveStatus) api.MoveReport {
 		r.Took = s.Ended.Sub(s.Started).Round(time.Microsecond).Seconds()
 	}
 	if m.Reason.Code != "" {
-		r.Why = m.Reason.Because() // the kind says what happens, and a VM that is to get a VF does not hold one yet
+		r.Why = m.Reason.String()
 	}
 	r.Cause = causeOf(&m.Cause)
 	return r
