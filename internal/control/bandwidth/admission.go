@@ -46,8 +46,15 @@ type Admission struct {
 // count that are not stopped: a paused or migrating VM may continue at any moment. Of ports and claims
 // those count that FitPorts and FitClaims keep; claims whose VMs are not here ask last.
 func AskedOf(snap *model.Snapshot, rules *model.Rules) []Asked {
-	kept := FitPorts(snap, rules).Rules(rules)
-	return FitClaims(snap, &kept).asked(snap, &kept)
+	_, claims, kept := Fit(snap, rules)
+	return claims.asked(snap, &kept)
+}
+
+// Fit decides which guarantees of ports, and then which claims the host keeps. kept are the rules with those ports alone.
+func Fit(snap *model.Snapshot, rules *model.Rules) (ports FittedPorts, claims FittedClaims, kept model.Rules) {
+	ports = FitPorts(snap, rules)
+	kept = ports.Rules(rules)
+	return ports, FitClaims(snap, &kept), kept
 }
 
 // askedBy lists what the NICs that are here ask for.

@@ -151,9 +151,8 @@ func (c *Core) Follow(now time.Time, w World) {
 	if c.opts.Off {
 		w.Rules = model.Rules{}
 	}
-	ports := FitPorts(w.Snapshot, &w.Rules)
-	w.Rules = ports.Rules(&w.Rules)
-	claims := FitClaims(w.Snapshot, &w.Rules)
+	ports, claims, kept := Fit(w.Snapshot, &w.Rules)
+	w.Rules = kept
 	asked := claims.asked(w.Snapshot, &w.Rules)
 	if c.opts.Off { // metadata contains SLAs too
 		for i := range asked {

@@ -13,8 +13,7 @@ import (
 func Capacity(v *model.View) api.HostCapacity {
 	x := NewIndex(v)
 	claims := bandwidth.ClaimsOf(bandwidth.AskedOf(x.Snapshot, &x.Rules))
-	kept := bandwidth.FitPorts(x.Snapshot, &x.Rules).Rules(&x.Rules)
-	fitted := bandwidth.FitClaims(x.Snapshot, &kept)
+	_, fitted, _ := bandwidth.Fit(x.Snapshot, &x.Rules)
 	local := claims // what is set on the host: what only a claim sets must not become a reason for a claim
 	if len(fitted) > 0 {
 		rules := x.Rules

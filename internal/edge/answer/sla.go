@@ -13,8 +13,8 @@ func SLAs(v *model.View) []api.NICSLA {
 	out := []api.NICSLA{}
 	x := NewIndex(v)
 	fitted := *x.View // what is refused of ports and claims sets nothing
-	fitted.Rules = bandwidth.FitPorts(x.Snapshot, &x.Rules).Rules(&x.Rules)
-	fitted.Rules = bandwidth.FitClaims(x.Snapshot, &fitted.Rules).Rules(&fitted.Rules)
+	_, claims, kept := bandwidth.Fit(x.Snapshot, &x.Rules)
+	fitted.Rules = claims.Rules(&kept)
 	x.View = &fitted
 	promised := map[model.NICID]model.Rate{}
 	b := BandwidthOf(v)

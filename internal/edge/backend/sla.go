@@ -103,9 +103,8 @@ func admission(snap *model.Snapshot, rules model.Rules, list []model.Override) b
 func displaced(snap *model.Snapshot, rules model.Rules, before, after []model.Override) string {
 	with := func(list []model.Override) (bandwidth.FittedPorts, bandwidth.FittedClaims) {
 		r := over(list, rules)
-		ports := bandwidth.FitPorts(snap, &r)
-		r = ports.Rules(&r)
-		return ports, bandwidth.FitClaims(snap, &r)
+		ports, claims, _ := bandwidth.Fit(snap, &r)
+		return ports, claims
 	}
 	had, was := with(before)
 	have, is := with(after)

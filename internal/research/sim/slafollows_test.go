@@ -95,6 +95,25 @@ func TestSLAFollowsTheVM(t *testing.T) {
 	}
 }
 
+// moveWithKill changes the loads so that VFs change hands, kills the daemon at Step number at of these moves, and starts the next one. It
+// counts the Steps.
+func (h *host) moveWithKill(at int, steps *int) {
+	h.OnStep = func(model.Step) Verdict {
+		if *steps++; *steps == at+1 {
+			h.At(h.World.Now, func() {
+				h.Kill()
+				h.At(h.World.Now.Add(3*time.Second), func() { h.boot(); h.control() })
+			})
+			return Verdict{Lose: true}
+		}
+		return Verdict{}
+	}
+	h.run(8 * time.Second)
+	for k, l := range h.loads {
+		l.pps = float64(1000 * (4 - k))
+	}
+}
+
 // The same when the daemon is killed at a Step of a move, and the next one takes over.
 func TestSLAFollowsTheVMThroughKills(t *testing.T) {
 	for at := range 24 {
@@ -102,20 +121,7 @@ func TestSLAFollowsTheVMThroughKills(t *testing.T) {
 		h.run(2 * time.Second)
 		h.contractHolds()
 		steps := 0
-		h.OnStep = func(model.Step) Verdict {
-			if steps++; steps == at+1 {
-				h.At(h.World.Now, func() {
-					h.Kill()
-					h.At(h.World.Now.Add(3*time.Second), func() { h.boot(); h.control() })
-				})
-				return Verdict{Lose: true}
-			}
-			return Verdict{}
-		}
-		h.run(8 * time.Second)
-		for k, l := range h.loads {
-			l.pps = float64(1000 * (4 - k))
-		}
+		h.moveWithKill(at, &steps)
 		h.run(20 * time.Second)
 		if steps <= at {
 			t.Fatalf("there were only %d steps", steps)
@@ -205,20 +211,7 @@ func TestPacketLimitFollowsTheVM(t *testing.T) {
 				}
 			}
 		}
-		h.OnStep = func(model.Step) Verdict {
-			if steps++; steps == at+1 {
-				h.At(h.World.Now, func() {
-					h.Kill()
-					h.At(h.World.Now.Add(3*time.Second), func() { h.boot(); h.control() })
-				})
-				return Verdict{Lose: true}
-			}
-			return Verdict{}
-		}
-		h.run(8 * time.Second)
-		for k, l := range h.loads {
-			l.pps = float64(1000 * (4 - k))
-		}
+		h.moveWithKill(at, &steps)
 		h.run(30 * time.Second)
 		if steps <= at || onVF == 0 {
 			t.Errorf("killed at step %d: %d steps, a VF in use at %d events: nothing was tried", at, steps, onVF)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sluice/internal/host/kernel/kerneltest"
@@ -35,6 +36,16 @@ func (o *ovsHost) startDatabase(t *testing.T) {
 
 func (o *ovsHost) startSwitch(t *testing.T) {
 	o.vswitchd = daemon(t, "ovs-vswitchd", o.socket(), "--pidfile", "--no-chdir")
+}
+
+// restartSwitch kills ovs-vswitchd and starts it, and waits until it has the taps again.
+func (o *ovsHost) restartSwitch(t *testing.T) {
+	kill(o.vswitchd)
+	o.startSwitch(t)
+	kerneltest.WaitFor(t, "the ports to be there again", func() bool {
+		out, err := exec.Command("ovs-appctl", "--timeout=5", "-t", "ovs-vswitchd", "dpif/show").CombinedOutput()
+		return err == nil && strings.Contains(string(out), guestTap) && strings.Contains(string(out), otherTap)
+	})
 }
 
 // startOVS starts Open vSwitch with a bridge br0. It ends with the test.

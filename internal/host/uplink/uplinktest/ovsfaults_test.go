@@ -2,7 +2,6 @@ package uplinktest
 
 import (
 	"os/exec"
-	"strings"
 	"testing"
 
 	"sluice/internal/host/kernel/kerneltest"
@@ -20,12 +19,7 @@ func TestOVSRestarts(t *testing.T) {
 	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
 	kerneltest.Must(t, w.ToOne(kerneltest.Soon(t), p))
 
-	kill(o.vswitchd)
-	o.startSwitch(t)
-	kerneltest.WaitFor(t, "the ports to be there again", func() bool {
-		out, err := exec.Command("ovs-appctl", "--timeout=5", "-t", "ovs-vswitchd", "dpif/show").CombinedOutput()
-		return err == nil && strings.Contains(string(out), guestTap) && strings.Contains(string(out), otherTap)
-	})
+	o.restartSwitch(t)
 	if got := w.routes(t, p.MAC); len(got) > 0 {
 		t.Errorf("the route to %v is not reported as incomplete", got)
 	}

@@ -2,9 +2,7 @@ package uplinktest
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -82,13 +80,7 @@ func TestOrderUnderOpenVSwitch(t *testing.T) {
 	police(limit, limit)
 	limited("limits")
 
-	kill(o.vswitchd)
-	socket := "unix:" + filepath.Join(os.Getenv("OVS_RUNDIR"), "db.sock")
-	daemon(t, "ovs-vswitchd", socket, "--pidfile", "--no-chdir")
-	kerneltest.WaitFor(t, "the ports to be there again", func() bool {
-		out, err := exec.Command("ovs-appctl", "--timeout=5", "-t", "ovs-vswitchd", "dpif/show").CombinedOutput()
-		return err == nil && strings.Contains(string(out), guestTap) && strings.Contains(string(out), otherTap)
-	})
+	o.restartSwitch(t)
 	police(0, 0)
 	learn()
 	police(limit, limit)

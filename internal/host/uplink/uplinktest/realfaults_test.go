@@ -225,14 +225,14 @@ func TestFaultsOfTheHost(t *testing.T) {
 // TestDatabaseGoneInAMove: when the database of Open vSwitch is gone in the middle of a move and back later, and when its answer to a
 // transaction is lost, the move ends. (While it is gone, a switch in user space passes no frames, with or without Sluice.)
 func TestDatabaseGoneInAMove(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) (w world, database *exec.Cmd){
-		"open vswitch": func(t *testing.T) (world, *exec.Cmd) {
+	for name, start := range map[string]func(*testing.T) (world, *ovsHost){
+		"open vswitch": func(t *testing.T) (world, *ovsHost) {
 			o := startOVS(t)
-			return worldOf(t), o.database
+			return worldOf(t), o
 		},
-		"ovn": func(t *testing.T) (world, *exec.Cmd) {
+		"ovn": func(t *testing.T) (world, *ovsHost) {
 			h := startOVN(t)
-			return ovnWorldOf(t, h), h.database
+			return ovnWorldOf(t, h), h.ovsHost
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,9 +242,9 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 					t.Skip("nothing is written to the database")
 				}
 			}
-			w, database := start(t)
+			w, o := start(t)
 			s := newSite(t, w)
-			dir, tried := os.Getenv("OVS_RUNDIR"), 0
+			tried := 0
 			defer func() {
 				if tried == 0 {
 					t.Errorf("no move has made any of the changes %v", steps)
@@ -258,7 +258,7 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 					s.life.on = func(change string) {
 						if change == at && !gone {
 							gone = true
-							kill(database)
+							kill(o.database)
 						}
 					}
 					s.pinned = onVF
@@ -269,8 +269,7 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 					}
 					tried++
 					when := fmt.Sprintf("the database ends before %s of a move to the VF: %v", at, onVF)
-					database = daemon(t, "ovsdb-server", filepath.Join(dir, "conf.db"), "--remote=punix:"+filepath.Join(dir, "db.sock"), "--pidfile",
-						"--no-chdir")
+					o.startDatabase(t)
 					s.settle(when, onVF)
 				}
 				if !s.isOVN() {
