@@ -15,7 +15,7 @@ import (
 // datapath for what the guest sends, and limits before the tap for what it receives; also after ovs-vswitchd has started again.
 func TestOrderUnderOpenVSwitch(t *testing.T) {
 	if datapath(t) != "system" {
-		t.Skip("in user space frames do not pass programs at taps: scripts/netdevsim has the kernel's datapath")
+		t.Skip("in user space frames do not pass programs at taps: the lab has the kernel's datapath")
 	}
 	o := startOVS(t)
 	w, k := worldOf(t), newKernel(t)
