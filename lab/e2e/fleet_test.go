@@ -129,6 +129,9 @@ func (r *fleetRig) watched(host string) {
 			framesSince = at
 		}
 	}
+	if looks == 0 {
+		r.t.Errorf("%s: nobody looked", host)
+	}
 	r.t.Logf("%s: %d looks; the class came %.1f s before the first frame", host, looks, framesSince-classSince)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice/api/v1"
@@ -91,12 +92,15 @@ func packetsInTheKernel(t *testing.T, want string, wires [2][2]string) {
 	for i := range 2 { // a wire has carrier when both ends are up
 		kerneltest.IP(t, fmt.Sprintf("link set rep%d up", i))
 	}
+	var up sync.WaitGroup
 	for _, l := range r.vfs {
-		go space.Up(t.Context(), l.name)
+		up.Go(func() {
+			if err := space.Up(kerneltest.Soon(t), l.name); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	for _, l := range r.vfs {
-		kerneltest.Must(t, space.Up(kerneltest.Soon(t), l.name))
-	}
+	up.Wait()
 	kerneltest.Must(t, r.packets(t.Context()))
 	q := qualify.Judge(r.m)
 	got := ""

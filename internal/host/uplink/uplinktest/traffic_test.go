@@ -76,7 +76,11 @@ func TestNoFrameIsLostInAMove(t *testing.T) {
 			}
 			wait := func(in phase) { // until each sender has sent some frames in this phase
 				now.Store(int32(in))
-				time.Sleep(10 * time.Millisecond)
+				const some = 3
+				for i := range out {
+					n := out[i].Load() + some
+					kerneltest.WaitFor(t, "a sender to send", func() bool { return out[i].Load() >= n })
+				}
 			}
 			for range *moves {
 				change(openingFromTap, w.toBoth)
