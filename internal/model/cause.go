@@ -1,9 +1,6 @@
 package model
 
-import (
-	"cmp"
-	"strings"
-)
+import "cmp"
 
 // CauseKind is the stable name of what brought a move, an alarm or a change of state about.
 type CauseKind string
@@ -41,16 +38,23 @@ type Cause struct {
 
 // String says it in half a sentence.
 func (c Cause) String() string {
-	var b strings.Builder
 	if c.Other != "" {
-		b.WriteString("gives way to " + cmp.Or(c.OtherNm, string(c.Other)))
-		if c.Kind == CausePolicy {
-			return b.String()
-		}
-		b.WriteString(": ")
+		return "gives way to " + cmp.Or(c.OtherNm, string(c.Other)) + c.Need()
 	}
-	b.WriteString(c.root())
-	return b.String()
+	return c.root()
+}
+
+// Need says why Other needs the VF, to be read after its name; "" if it only gains more.
+func (c *Cause) Need() string {
+	switch {
+	case c.Kind == CausePolicy:
+		return ""
+	case c.Kind == CausePin:
+		return ", " + c.root()
+	case c.PF != "":
+		return ", whose own VF cannot be used: " + c.root()
+	}
+	return ": " + c.root()
 }
 
 // root is String without the VM that it gives way to.

@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // EventKind is the stable name of what happened.
 type EventKind string
@@ -27,6 +30,12 @@ const (
 	EventErrorEnd EventKind = "error-over"
 )
 
+// Party is a VM that an Event concerns.
+type Party struct {
+	VM     VMID   `json:"vm"`
+	VMName string `json:"vm_name"`
+}
+
 // Event is something that happened on the host, with its cause.
 type Event struct {
 	ID     uint64    `json:"id"` // counts the events, from 1
@@ -35,8 +44,16 @@ type Event struct {
 	VM     VMID      `json:"vm,omitempty"`
 	VMName string    `json:"vm_name,omitempty"`
 	VF     VFID      `json:"vf,omitzero"`
-	Move   uint64    `json:"move,omitempty"` // ID of the Move
-	Text   string    `json:"text,omitempty"` // what happened, if it is not about a VM
+	Move   uint64    `json:"move,omitempty"`  // ID of the Move
+	About  []Party   `json:"about,omitempty"` // VMs that it concerns, if it is not one VM's: those that lack, and those that take
+	Text   string    `json:"text,omitempty"`  // what happened, if it is not about a VM
 	Alarm  bool      `json:"alarm,omitempty"`
 	Cause  Cause     `json:"cause,omitzero"`
+}
+
+// Concerns reports whether it happened to a VM, given by name or UUID, or concerns it.
+func (e *Event) Concerns(vm string) bool {
+	return vm == e.VMName || vm == string(e.VM) || slices.ContainsFunc(e.About, func(p Party) bool {
+		return vm == p.VMName || vm == string(p.VM)
+	})
 }

@@ -33,9 +33,9 @@ type Watcher struct {
 	held     map[model.VFID]holder
 	looked   time.Time // when held was seen
 	asked    []model.Override
-	short    map[string]time.Time // when a PF's link was last seen short
-	problems map[string]*problem  // by what they are about
-	examined time.Time            // the Snapshot whose problems were found
+	short    map[string]shortage // by PF
+	problems map[string]*problem // by what they are about
+	examined time.Time           // the Snapshot whose problems were found
 
 	out []model.Event // of the View that is looked at
 }
@@ -43,6 +43,12 @@ type Watcher struct {
 type problem struct {
 	event model.Event // that told of it
 	seen  time.Time   // last
+}
+
+// shortage is what a link's NICs lack of what they are promised.
+type shortage struct {
+	seen  time.Time // last
+	about []model.Party
 }
 
 type holder struct {
@@ -111,7 +117,7 @@ func (w *Watcher) start(v *model.View) {
 		return
 	}
 	w.started = true
-	w.links, w.held, w.short = map[string]model.Cause{}, map[model.VFID]holder{}, map[string]time.Time{}
+	w.links, w.held, w.short = map[string]model.Cause{}, map[model.VFID]holder{}, map[string]shortage{}
 	w.mode, w.policy, w.reloaded, w.asked = v.Mode, v.Rules.Policy, v.Reloaded, v.Overrides
 	e := model.Event{
 		At: v.Snapshot.Time, Kind: model.EventStart, Text: fmt.Sprintf("Sluice started in %s mode, policy %s", v.Mode, v.Rules.Policy),
@@ -308,25 +314,55 @@ func (w *Watcher) shortages(v *model.View) {
 			if l.Shortage == nil {
 				continue
 			}
-			if _, before := w.short[l.PF]; !before {
+			is, before := w.short[l.PF]
+			is.seen, is.about = now, union(is.about, parties(v.Bandwidth, l))
+			if !before {
 				w.add(model.Event{
-					At: now, Kind: model.EventShort, Text: l.Shortage.Text, Alarm: true,
+					At: now, Kind: model.EventShort, About: is.about, Text: l.Shortage.Text, Alarm: true,
 					Cause: model.Cause{Kind: model.CauseTaker, PF: l.PF, Detail: l.Shortage.Text},
 				})
 			}
-			w.short[l.PF] = now
+			w.short[l.PF] = is
 		}
 	}
 	for _, pf := range slices.Sorted(maps.Keys(w.short)) {
-		last := w.short[pf]
-		if now.Sub(last) >= shortOver {
+		is := w.short[pf]
+		if now.Sub(is.seen) >= shortOver {
 			delete(w.short, pf)
 			w.add(model.Event{
-				At: last, Kind: model.EventShortEnd, Text: "all that is promised on " + pf + " is kept again",
+				At: is.seen, Kind: model.EventShortEnd, About: is.about, Text: "all that is promised on " + pf + " is kept again",
 				Cause: model.Cause{Kind: model.CauseTaker, PF: pf},
 			})
 		}
 	}
+}
+
+// parties are the VMs that lack what they are promised on a link, and those that have it instead.
+func parties(b *model.Bandwidth, l *model.LinkState) (list []model.Party) {
+	for _, nics := range [][]model.NICBandwidth{b.NICs, b.VirtualPFs} {
+		for i := range nics {
+			if n := &nics[i]; n.Short > 0 && n.PF == l.PF {
+				list = append(list, model.Party{VM: n.VM, VMName: n.VMName})
+			}
+		}
+	}
+	for i := range l.Shortage.Takers {
+		if t := &l.Shortage.Takers[i]; t.VM != "" {
+			list = append(list, model.Party{VM: t.VM, VMName: t.VMName})
+		}
+	}
+	return union(nil, list)
+}
+
+// union returns a new list of all in either, each once, in their order.
+func union(a, b []model.Party) []model.Party {
+	all := slices.Clone(a)
+	for _, p := range b {
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // doctor tells what doctor lists and did not list before. Moves that failed and guarantees that are short are told as such.

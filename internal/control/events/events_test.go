@@ -3,6 +3,7 @@ package events
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -211,20 +212,38 @@ func TestOrderOfLosses(t *testing.T) {
 	}
 }
 
-// A guarantee that is short again and again within a minute is short once, and kept again when it has not been short for one.
+// A guarantee that is short again and again within a minute is short once, and kept again when it has not been short for one. Both
+// events concern who lacked something and who took it, and nobody else.
 func TestShortageThatComesAndGoesIsOne(t *testing.T) {
 	w := &Watcher{}
 	var got []string
 	for i := range 8 {
 		v := world(time.Duration(i) * 30 * time.Second)
 		if i == 1 || i == 3 {
-			v.Bandwidth.Links[0].Shortage = &model.Shortage{Text: "db-1 lacks 1Gbit"}
+			takes := model.Taker{NICID: model.NICID{VM: "a"}, VMName: "web-07"}
+			unknown := model.Taker{}
+			v.Bandwidth.Links[0].Shortage = &model.Shortage{Text: "db-1 lacks 1Gbit", Takers: []model.Taker{takes, unknown}}
+			nic := func(pf, vm string, short uint64) model.NICBandwidth {
+				return model.NICBandwidth{NICID: model.NICID{VM: model.VMID("id of " + vm)}, VMName: vm, PF: pf, Short: short}
+			}
+			v.Bandwidth.NICs = []model.NICBandwidth{
+				nic("pf0", fmt.Sprint("db-", i), 1e9), nic("pf0", fmt.Sprint("db-", i), 1e9), nic("pf0", "idle", 0), nic("pf1", "elsewhere", 1e9),
+			}
+			v.Bandwidth.VirtualPFs = []model.NICBandwidth{nic("pf0", "node-1", 1e9)}
 		}
 		for _, e := range w.Next(v) {
-			got = append(got, e.At.Format(time.TimeOnly)+" "+string(e.Kind))
+			var about []string
+			for _, p := range e.About {
+				if about = append(about, p.VMName); !e.Concerns(p.VMName) || !e.Concerns(string(p.VM)) || e.Concerns("idle") {
+					t.Errorf("%+v", e)
+				}
+			}
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.At.Format(time.TimeOnly), e.Kind, strings.Join(about, ","))))
 		}
 	}
-	if want := []string{"12:00:00 start", "12:00:30 short", "12:01:30 short-over"}; !slices.Equal(got, want) {
+	if want := []string{
+		"12:00:00 start", "12:00:30 short db-1,node-1,web-07", "12:01:30 short-over db-1,node-1,web-07,db-3",
+	}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

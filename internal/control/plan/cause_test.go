@@ -44,18 +44,18 @@ func TestCauses(t *testing.T) {
 			func(_ *model.Snapshot, why []model.Reason) {
 				why[1] = model.Reason{Code: model.CodePinned, Hold: true, By: "ann"}
 			},
-			gets, "gives way to b: pinned by ann", "pinned by ann",
+			gets, "gives way to b, pinned by ann", "pinned by ann",
 		},
 		"the other is pinned by a rule": {
 			func(_ *model.Snapshot, why []model.Reason) { why[1] = model.Reason{Code: model.CodePinned, Hold: true} },
-			gets, "gives way to b: pinned by sluice.yaml", "pinned by sluice.yaml",
+			gets, "gives way to b, pinned by sluice.yaml", "pinned by sluice.yaml",
 		},
 		"the other's link is down": {
 			func(s *model.Snapshot, _ []model.Reason) {
 				there := model.VFID{PF: "pf1"}
 				s.PFs = append(s.PFs, model.PF{Name: "pf1", Managed: true, VFs: []model.VF{{ID: there, Owner: model.OwnerSluice, Holder: "b"}}})
 				s.VMs[1].NICs[0].VF, s.VMs[1].NICs[0].VFOwner = there, model.OwnerSluice
-			}, gets, "gives way to b: link of pf1 down", "link of pf1 down",
+			}, gets, "gives way to b, whose own VF cannot be used: link of pf1 down", "link of pf1 down",
 		},
 		"its guest does not use it": {
 			func(_ *model.Snapshot, why []model.Reason) {

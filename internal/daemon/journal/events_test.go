@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"syscall"
 	"testing"
@@ -32,11 +33,11 @@ func TestEventsOutlastTheirRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "events")
 	want := model.Event{
 		ID: 1, At: time.Date(2026, 3, 1, 12, 0, 0, 1, time.UTC), Kind: model.EventUnplug, VM: "id", VMName: "web\n07", VF: model.VFID{PF: "pf0", Index: 3},
-		Cause: model.Cause{Kind: model.CauseLinkDown, PF: "pf0"}, Alarm: true,
+		Cause: model.Cause{Kind: model.CauseLinkDown, PF: "pf0"}, Alarm: true, About: []model.Party{{VM: "db", VMName: "db-1"}},
 	}
 	for n := range uint64(3) {
 		e, list := OpenEvents(path, slog.New(slog.DiscardHandler))
-		if uint64(len(list)) != n || n > 0 && list[0] != want {
+		if uint64(len(list)) != n || n > 0 && !reflect.DeepEqual(list[0], want) {
 			t.Fatalf("%d: %+v", n, list)
 		}
 		one := want

@@ -74,11 +74,29 @@ func MoveOf(s *model.MoveStatus) api.MoveReport {
 	if !s.Ended.IsZero() {
 		r.Took = s.Ended.Sub(s.Started).Round(time.Microsecond).Seconds()
 	}
-	if m.Reason.Code != "" {
-		r.Why = m.Reason.String()
-	}
-	r.Cause = causeOf(&m.Cause)
+	r.Why, r.Cause = moveText(m, false), causeOf(&m.Cause)
 	return r
+}
+
+// moveText says what a move, or one that would be made, does and why; "" if that is not known.
+func moveText(m *model.Move, would bool) string {
+	text := func(does, conditional string) string {
+		if would {
+			does = conditional
+		}
+		return does + ": " + m.Reason.Because()
+	}
+	switch {
+	case m.Reason.Code == "":
+		return ""
+	case m.Kind == model.MoveRepair:
+		return m.Reason.String()
+	case m.Kind == model.MovePlug:
+		return text("gets a VF", "would get a VF")
+	case m.Reason.Hold:
+		return text("changes to another VF", "would change to another VF")
+	}
+	return text("goes back to virtio", "would go back to virtio")
 }
 
 func causeOf(c *model.Cause) *api.Cause {

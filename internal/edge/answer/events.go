@@ -12,9 +12,11 @@ import (
 
 // EventsQuery selects events.
 type EventsQuery struct {
-	VM    string // name or UUID; "": the whole host
-	After uint64 // ID of an event: only newer ones; 0: all
-	Last  int    // at most so many lines; 0: all
+	VM    string    // name or UUID; "": the whole host
+	After uint64    // ID of an event: only newer ones; 0: all
+	Last  int       // at most so many lines; 0: all
+	Since time.Time // only events from then on; zero: all
+	Until time.Time // only events up to then; zero: all
 }
 
 // Events of one cause are one line if each follows the one before within eventPause, and all of them begin within eventSpan.
@@ -46,7 +48,12 @@ func keyOf(e *model.Event) eventKey {
 	return k
 }
 
-// Events puts events, oldest first, into lines.
+// wants reports whether an event is asked for.
+func (q *EventsQuery) wants(e *model.Event) bool {
+	return e.ID > q.After && (q.VM == "" || e.Concerns(q.VM)) && !e.At.Before(q.Since) && (q.Until.IsZero() || !e.At.After(q.Until))
+}
+
+// Events puts events, by ID, into lines, oldest first.
 func Events(list []model.Event, q EventsQuery) api.Events {
 	out := api.Events{Lines: []api.Event{}}
 	if len(list) > 0 {
@@ -59,7 +66,7 @@ func Events(list []model.Event, q EventsQuery) api.Events {
 		if e.Kind == model.EventStart || e.Kind == model.EventStop {
 			clear(open) // a line is of one run
 		}
-		if e.ID <= q.After || q.VM != "" && q.VM != e.VMName && q.VM != string(e.VM) {
+		if !q.wants(e) {
 			continue
 		}
 		k := keyOf(e)
@@ -82,6 +89,7 @@ func Events(list []model.Event, q EventsQuery) api.Events {
 			l.Text = together(e, l)
 		}
 	}
+	slices.SortStableFunc(out.Lines, func(a, b api.Event) int { return a.From.Compare(b.From) }) // that something is over is known later
 	if q.Last > 0 && len(out.Lines) > q.Last {
 		out.Lines, out.More = slices.Clone(out.Lines[len(out.Lines)-q.Last:]), true
 	}
@@ -98,7 +106,7 @@ func eventText(e *model.Event) string {
 	case model.EventUnplug, model.EventLost:
 		return name + " lost VF " + e.VF.String() + why
 	case model.EventRepair:
-		return name + " was repaired: " + cmp.Or(e.Text, e.Cause.String())
+		return "found and repaired: " + cmp.Or(e.Text, e.Cause.String())
 	case model.EventFailed:
 		if e.VM == "" {
 			return "a " + e.Text + " failed" + why
@@ -130,8 +138,7 @@ func together(e *model.Event, l *api.Event) string {
 			why.Detail = "they give way to VMs that gain more"
 		}
 	} else if why.Other != "" {
-		why.Other = ""
-		return vms + " gave way to others: " + why.String()
+		return vms + " gave way to others" + why.Need()
 	}
 	switch e.Kind {
 	case model.EventPlug:
@@ -139,7 +146,7 @@ func together(e *model.Event, l *api.Event) string {
 	case model.EventUnplug, model.EventLost:
 		return vms + " lost their VFs: " + why.String()
 	case model.EventRepair:
-		return fmt.Sprintf("%d repairs (%s), such as: %s", l.Count, why.String(), e.Text)
+		return fmt.Sprintf("found and repaired (%d times %s), such as: %s", l.Count, why.String(), e.Text)
 	case model.EventFailed:
 		what := fmt.Sprintf("%d %ss", l.Count, e.Text)
 		if len(l.VMs) == l.Count { // a repair may be of a VF that nobody has

@@ -59,6 +59,12 @@ func TestEventsOfOneCauseAreOneLine(t *testing.T) {
 		fails(1, 200, full), fails(1, 201, full), fails(2, 202, full),
 		fails(3, 203, model.Cause{Kind: model.CauseFailure, Detail: "attach: gone"}),
 		ofVF(300), ofVF(301), ofVF(400),
+		{
+			At: evening.Add(500 * time.Second), Kind: model.EventShort, Text: "db-1 lacks 1Gbit/s: web-07 takes 2Gbit/s",
+			About: []model.Party{{VM: "db", VMName: "db-1"}, {VM: "id7", VMName: "web-07"}},
+		},
+		on(model.EventRepair, 3, 600, model.Cause{Kind: model.CauseFinding, Detail: "no-self"}),
+		{At: evening.Add(450 * time.Second), Kind: model.EventSolved, Text: "pf1: slow"}, // known a minute after it is so
 	})
 	for name, c := range map[string]struct {
 		q    EventsQuery
@@ -67,7 +73,7 @@ func TestEventsOfOneCauseAreOneLine(t *testing.T) {
 		"all": {EventsQuery{}, []string{
 			"18:52:00 link of pf1 down",
 			"18:52:01 3 VMs lost their VFs: link of pf1 down",
-			"18:52:02 2 VMs gave way to others: link of pf1 down",
+			"18:52:02 2 VMs gave way to others, whose own VF cannot be used: link of pf1 down",
 			"18:53:30 web-04 lost VF pf1/4: link of pf1 down",
 			"18:53:31 web-05 lost VF pf1/5: gives way to web-09",
 			"18:53:32 web-09 got VF pf1/9: takes over from web-05",
@@ -75,17 +81,25 @@ func TestEventsOfOneCauseAreOneLine(t *testing.T) {
 			"18:55:23 a plug of web-03 failed: attach: gone",
 			"18:57:00 2 repairs failed: device busy",
 			"18:58:40 a repair failed: device busy",
+			"18:59:30 no longer a problem: pf1: slow",
+			"19:00:20 db-1 lacks 1Gbit/s: web-07 takes 2Gbit/s",
+			"19:02:00 found and repaired: no-self",
 		}},
-		"why did web-07 lose its VF at 18:52?": {EventsQuery{VM: "web-07"}, []string{"18:52:01 web-07 lost VF pf1/7: link of pf1 down"}},
-		"one VM by UUID":                       {EventsQuery{VM: "id4"}, []string{"18:53:30 web-04 lost VF pf1/4: link of pf1 down"}},
-		"the last":                             {EventsQuery{Last: 1}, []string{"18:58:40 a repair failed: device busy"}},
+		"why did web-07 lose its VF at 18:52?": {
+			EventsQuery{VM: "web-07", Until: evening.Add(time.Minute)}, []string{"18:52:01 web-07 lost VF pf1/7: link of pf1 down"},
+		},
+		"who takes db-1's bandwidth?": {EventsQuery{VM: "db-1"}, []string{"19:00:20 db-1 lacks 1Gbit/s: web-07 takes 2Gbit/s"}},
+		"whose does web-07 take?":     {EventsQuery{VM: "id7", Since: evening.Add(time.Minute)}, []string{"19:00:20 db-1 lacks 1Gbit/s: web-07 takes 2Gbit/s"}},
+		"one VM by UUID":              {EventsQuery{VM: "id4"}, []string{"18:53:30 web-04 lost VF pf1/4: link of pf1 down"}},
+		"the last":                    {EventsQuery{Last: 1}, []string{"19:02:00 found and repaired: no-self"}},
 		"what is newer": {EventsQuery{After: 11}, []string{
 			"18:55:22 a plug of web-02 failed: attach: no free port", "18:55:23 a plug of web-03 failed: attach: gone",
-			"18:57:00 2 repairs failed: device busy", "18:58:40 a repair failed: device busy",
+			"18:57:00 2 repairs failed: device busy", "18:58:40 a repair failed: device busy", "18:59:30 no longer a problem: pf1: slow",
+			"19:00:20 db-1 lacks 1Gbit/s: web-07 takes 2Gbit/s", "19:02:00 found and repaired: no-self",
 		}},
 	} {
 		got := Events(list, c.q)
-		if !slices.Equal(texts(got), c.want) || got.Newest != 16 || got.More != (c.q.Last > 0) {
+		if !slices.Equal(texts(got), c.want) || got.Newest != 19 || got.More != (c.q.Last > 0) {
 			t.Errorf("%s: %q, newest %d, more %t; want %q", name, texts(got), got.Newest, got.More, c.want)
 		}
 	}

@@ -77,6 +77,21 @@ func (x *Index) sentence(vm *model.VM, r model.Reason) string {
 	return vm.Name + " " + r.String()
 }
 
+// verdict is the Reason as half a sentence about what is so: what a NIC should have and does not is yet to come, or would be.
+func (x *Index) verdict(nic *model.NIC, r *model.Reason) string {
+	has, behind := nic != nil && nic.VF != model.NoVF, ""
+	if r.NIC != "" {
+		behind = " behind " + r.NIC
+	}
+	switch {
+	case r.Hold && !has:
+		return x.will("gets", "would get") + " a VF" + behind + ": " + r.Because()
+	case has && !r.Hold:
+		return x.will("gives", "would give") + " up its VF" + behind + ": " + r.Because()
+	}
+	return r.String()
+}
+
 // will picks the wording for what is done or, in observe mode, would be done.
 func (x *Index) will(does, would string) string {
 	if x.Mode == model.ModeObserve {
@@ -92,7 +107,7 @@ func (x *Index) paths(vm *model.VM) []api.Path {
 			VirtualPF: n.VirtualPF, Function: n.Function, VF: vfName(n.VF), Virtio: trafficOf(&n.Virtio), VFPath: trafficOf(&n.VFPath),
 		}
 		if r := x.ofNIC(vm.ID, n.Alias); r != nil {
-			p.Why, p.Learned = r.String(), learned(vm.Name+" on "+n.Alias, r)
+			p.Why, p.Learned = x.verdict(n, r), learned(vm.Name+" on "+n.Alias, r)
 		}
 		return p
 	})

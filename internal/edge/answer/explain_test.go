@@ -36,7 +36,7 @@ func TestExplainSeveralNICs(t *testing.T) {
 	if want := "db is on virtio and gets a VF behind ua-1: pinned"; e.Sentence != want {
 		t.Errorf("%q, want %q", e.Sentence, want)
 	}
-	want := []string{"", "holds a VF behind ua-0: there are VFs for every VM on its network", "holds a VF behind ua-1: pinned"}
+	want := []string{"", "holds a VF behind ua-0: there are VFs for every VM on its network", "gets a VF behind ua-1: pinned"}
 	for i, p := range e.Paths {
 		if p.Why != want[i] {
 			t.Errorf("%s: %q, want %q", p.NIC, p.Why, want[i])
@@ -110,6 +110,41 @@ func TestEveryReasonSaysWhatWouldChangeIt(t *testing.T) {
 		v.Target.Reasons[3] = r
 		if e, err := answer.Explain(v, "legacy"); err != nil || len(e.Changes) == 0 || !strings.HasPrefix(e.Changes[0], want) {
 			t.Errorf("want %q, have %q, %v", want, e.Changes, err)
+		}
+	}
+}
+
+// What is not made, as in observe mode, is not said to be so.
+func TestPlannedMoves(t *testing.T) {
+	v := edgetest.View()
+	move := func(kind model.MoveKind, hold bool) model.Move {
+		return model.Move{Kind: kind, VM: "a", Reason: model.Reason{VM: "a", Code: model.CodePinned, Hold: hold}}
+	}
+	v.Pending = []model.Move{
+		move(model.MovePlug, true),
+		move(model.MoveUnplug, true),
+		move(model.MoveUnplug, false),
+		{Kind: model.MovePlug},
+		{Kind: model.MoveRepair, Reason: model.Reason{Code: model.CodeRepair, Detail: "VF pf0/2 is trusted"}},
+	}
+	for mode, want := range map[model.Mode][]string{
+		model.ModeEnforce: {
+			"gets a VF: pinned", "changes to another VF: pinned", "goes back to virtio: pinned", "", "repair: VF pf0/2 is trusted",
+		},
+		model.ModeObserve: {
+			"would get a VF: pinned", "would change to another VF: pinned", "would go back to virtio: pinned", "", "repair: VF pf0/2 is trusted",
+		},
+	} {
+		v.Mode = mode
+		for i, m := range answer.Planned(v).Pending {
+			if m.Why != want[i] {
+				t.Errorf("%s: %q, want %q", mode, m.Why, want[i])
+			}
+		}
+	}
+	for _, vm := range answer.VMs(v) {
+		if strings.HasPrefix(vm.Why, "holds a VF") != (vm.VF != "") && vm.Hold {
+			t.Errorf("%s has VF %q, and it is said: %s", vm.Name, vm.VF, vm.Why)
 		}
 	}
 }

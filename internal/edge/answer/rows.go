@@ -24,16 +24,17 @@ func (x *Index) VM(vm *model.VM) api.VM {
 		Name: vm.Name, ID: string(vm.ID), State: string(vm.State), Class: x.class(vm), CPU: vm.CPU,
 		Hold: r.Hold, Code: string(r.Code), Score: r.Score, Worth: r.Worth,
 	}
-	if r.Code != "" {
-		row.Why, row.Short = r.String(), r.Short()
-	}
 	if o := x.override(vm); o != nil {
 		row.Override = string(o.Kind)
 	}
 	if m := x.active[vm.ID]; m != nil {
 		row.UnderWay = string(m.Move.Kind)
 	}
-	if nic := x.pair(vm); nic != nil {
+	nic := x.pair(vm)
+	if r.Code != "" {
+		row.Why, row.Short = x.verdict(nic, &r), r.Short()
+	}
+	if nic != nil {
 		row.Network, row.Tap, row.MAC, row.VF = nic.Network, nic.Tap, nic.MAC.String(), vfName(nic.VF)
 		row.PPS, row.Bytes, row.Known = nic.Load()
 		row.Sources, row.Proof = sources(nic)
@@ -100,7 +101,11 @@ func Planned(v *model.View) api.Plan {
 	x := NewIndex(v)
 	return api.Plan{
 		Mode: string(x.Mode), Policy: x.Rules.Policy, Observed: x.Snapshot.Time, Active: convert(x.Active, report),
-		Pending: convert(x.Pending, func(m *model.Move) api.MoveReport { return report(&model.MoveStatus{Move: *m}) }),
+		Pending: convert(x.Pending, func(m *model.Move) api.MoveReport {
+			r := report(&model.MoveStatus{Move: *m})
+			r.Why = moveText(m, x.Mode == model.ModeObserve)
+			return r
+		}),
 	}
 }
 

@@ -21,6 +21,7 @@ const eventsShown = 40
 func (a *app) eventsCommand() *cobra.Command {
 	var q answer.EventsQuery
 	var follow bool
+	var since, until string
 	c := &cobra.Command{
 		Use: "events [VM]", Short: "what happened, when and by which cause",
 		Long: `Lists what has happened on the host, or to one VM, oldest first: VFs that VMs got and
@@ -30,10 +31,14 @@ a pin or a release and who asked for it, a reload, a restart, an SLA, the guest,
 or the policy and the VM that gets the VF instead.
 
 What one cause brings about at one time is one line, with the names of the VMs below it.
-With --follow, such a line is printed when nothing was added to it for some seconds. The
-daemon keeps the last 5,000 events, also when it is restarted; its log has them too.`,
+--since and --until take a time as printed, a time of the last 24 hours such as 18:52, or
+how long ago, such as 1h30m. With --follow, such a line is printed when nothing was
+added to it for some seconds.
+
+The daemon keeps the last 5,000 events, also when it is restarted; its log has them too.`,
 		Example: `sluice events                 # the last 40 lines
 sluice events web-07          # why did web-07 lose its VF?
+sluice events --since 1h      # or --since 02:45
 sluice events --follow        # wait for more
 sluice events --last 0 -o json | jq '.events[] | select(.alarm)'`,
 		ValidArgsFunction: a.completeVM,
@@ -48,12 +53,22 @@ sluice events --last 0 -o json | jq '.events[] | select(.alarm)'`,
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing what happens, until interrupted")
 	c.Flags().IntVarP(&q.Last, "last", "n", eventsShown, "print the last `lines` only; 0: all")
 	_ = c.RegisterFlagCompletionFunc("last", nothingToOffer)
+	c.Flags().StringVar(&since, "since", "", "print only what happened from then on: a `time`, or how long ago")
+	c.Flags().StringVar(&until, "until", "", "print only what happened up to then: a `time`, or how long ago")
+	_ = c.RegisterFlagCompletionFunc("since", nothingToOffer)
+	_ = c.RegisterFlagCompletionFunc("until", nothingToOffer)
+	c.MarkFlagsMutuallyExclusive("follow", "until")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if q.Last < 0 {
 			return usage(c, errors.New("--last must not be negative"))
 		}
 		if len(args) > 0 {
 			q.VM = args[0]
+		}
+		if since+until != "" {
+			if err := a.between(c, &q, since, until); err != nil {
+				return err
+			}
 		}
 		happened, err := a.client().Happened(c.Context(), q)
 		if err != nil {
@@ -68,9 +83,50 @@ sluice events --last 0 -o json | jq '.events[] | select(.alarm)'`,
 	return c
 }
 
+// between sets the times of q. What is relative is so to the daemon's last observation: the clock of a demo runs faster.
+func (a *app) between(c *cobra.Command, q *answer.EventsQuery, since, until string) error {
+	newest, err := a.client().Happened(c.Context(), answer.EventsQuery{Last: 1})
+	if err != nil {
+		return err
+	}
+	if q.Since, err = moment(since, newest.Now); err != nil {
+		return usage(c, fmt.Errorf("--since %w", err))
+	}
+	if q.Until, err = moment(until, newest.Now); err != nil {
+		return usage(c, fmt.Errorf("--until %w", err))
+	}
+	return nil
+}
+
+// moment reads a time: how long ago, a time of the last 24 hours, or one with its date; zero for "".
+func moment(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	now = now.Local()
+	for _, layout := range []string{"15:04", time.TimeOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+			if at.After(now) {
+				at = at.AddDate(0, 0, -1)
+			}
+			return at, nil
+		}
+	}
+	for _, layout := range []string{time.DateTime, "2006-01-02 15:04", time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: give for example 1h30m, 18:52 or '2026-03-01 18:52:00'", text)
+}
+
 func printEvents(w io.Writer, e api.Events) {
 	if len(e.Lines) == 0 {
-		fmt.Fprintln(w, "Nothing has happened since the daemon started.")
+		fmt.Fprintln(w, "Nothing has happened, as far as the daemon remembers.")
 		return
 	}
 	if e.More {

@@ -67,3 +67,29 @@ func TestFollowedEventsAreToldTogether(t *testing.T) {
 		}
 	}
 }
+
+func TestMoment(t *testing.T) {
+	now := time.Date(2026, 3, 1, 3, 10, 0, 0, time.Local)
+	at := func(day, hour, minute, second int) time.Time {
+		return time.Date(2026, 3, day, hour, minute, second, 0, time.Local)
+	}
+	for text, want := range map[string]time.Time{
+		"":                    {},
+		"1h30m":               at(1, 1, 40, 0),
+		"02:45":               at(1, 2, 45, 0),
+		"03:10:00":            now,
+		"18:52":               at(0, 18, 52, 0), // yesterday's
+		"2026-03-01 01:02:03": at(1, 1, 2, 3),
+		"2026-03-01 01:02":    at(1, 1, 2, 0),
+		at(1, 1, 2, 3).UTC().Format(time.RFC3339): at(1, 1, 2, 3),
+	} {
+		if got, err := moment(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q: %v %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"yesterday", "-1h", "25:00", "1"} {
+		if got, err := moment(text, now); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -62,17 +63,11 @@ func (l *liveLines) verdicts(v *model.View) []string {
 		if r.Hold == l.hold[r.VM] {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s decide %s %s", clock(v.Snapshot.Time), printable(name(v, r.VM)), r))
+		said := cmp.Or(answer.Sentence(v, r.VM, r), string(r.VM)+" "+r.String())
+		lines = append(lines, fmt.Sprintf("%s decide %s", clock(v.Snapshot.Time), printable(said)))
 	}
 	l.hold = now
 	return lines
-}
-
-func name(v *model.View, id model.VMID) string {
-	if vm := v.Snapshot.FindVM(id); vm != nil {
-		return vm.Name
-	}
-	return string(id)
 }
 
 // moves reports the moves that have ended, oldest first. Of similar repairs that ended together, as when a bridge gets all

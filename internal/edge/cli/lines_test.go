@@ -57,11 +57,11 @@ func TestLivePlainTellsEachThingOnce(t *testing.T) {
 	want := `12:00:00 decide db holds a VF: pinned
 12:00:00 decide router holds a VF: its VF was attached by somebody else
 12:00:00 decide web-2 holds a VF: it gains more from a VF than web-10, the next in line
-12:00:00 decide web-10 holds a VF: it is one of the VMs that gain most from a VF
+12:00:00 decide web-10 is on virtio and gets a VF: it is one of the VMs that gain most from a VF
 11:59:00 plug   burst pf0/2 failed: attach burst pf0/2: no free PCIe root port
 11:59:52 unplug batch-1 pf0/2 in 1s
 12:00:00 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 1 under way
-12:00:03 decide web-2 stays on virtio: others come first
+12:00:03 decide web-2 has VF pf0/0 and gives it up: others come first
 12:00:03 plug   web-10 pf0/2 in 5s
 12:01:01 status 2 of 5 VFs held, 8 VMs, 374k packets/s (70 % by VMs with a VF), 20 plugs, 18 unplugs, 1 failed, 0 under way
 `

@@ -276,7 +276,13 @@ func (happened) Events(q answer.EventsQuery) api.Events {
 			VMName: fmt.Sprintf("db-%d\x1b[2J", i), Cause: down,
 		})
 	}
-	return answer.Events(list, q)
+	list = append(list, model.Event{
+		ID: 13, At: at.Add(time.Minute), Kind: model.EventShort, Alarm: true, Text: "ci lacks 1Gbit/s of the 2Gbit/s it is promised",
+		About: []model.Party{{VM: "id of ci", VMName: "ci"}},
+	})
+	out := answer.Events(list, q)
+	out.Now = at.Add(time.Hour)
+	return out
 }
 
 // tried is a WhatIf whose result is known at the second request.

@@ -129,6 +129,11 @@ func (c *Client) History(ctx context.Context, q answer.HistoryQuery) (api.Histor
 // Happened returns what has happened on the host, or to one VM.
 func (c *Client) Happened(ctx context.Context, q answer.EventsQuery) (api.Events, error) {
 	v := url.Values{"vm": {q.VM}, "after": {strconv.FormatUint(q.After, 10)}, "last": {strconv.Itoa(q.Last)}}
+	for key, t := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !t.IsZero() {
+			v.Set(key, t.Format(time.RFC3339Nano))
+		}
+	}
 	return get[api.Events](ctx, c, "events?"+v.Encode())
 }
 

@@ -29,30 +29,36 @@ func streams(r *http.Request) bool {
 	return strings.Contains(accepts, eventStream) || r.URL.RawQuery == "" && !strings.Contains(accepts, "application/json")
 }
 
-// happened answers with what has happened.
-func (h *handler) happened(w http.ResponseWriter, r *http.Request) {
-	var q answer.EventsQuery
+// eventsQuery reads what a request for events asks for.
+func eventsQuery(r *http.Request) (q answer.EventsQuery, err error) {
 	form := r.URL.Query()
 	q.VM = form.Get("vm")
-	number := func(key string, bits int) (n uint64, ok bool) {
-		text := form.Get(key)
-		if text == "" {
-			return 0, true
+	number := func(key string, bits int) (n uint64) {
+		if text := form.Get(key); text != "" && err == nil {
+			if n, err = strconv.ParseUint(text, 10, bits); err != nil {
+				err = &api.Error{
+					Text: key + ": " + strconv.Quote(model.Shorten(text)) + " is not a number", Remedy: "send for example " + key + "=20",
+				}
+			}
 		}
-		n, err := strconv.ParseUint(text, 10, bits)
-		if err != nil {
-			writeError(w, http.StatusBadRequest, &api.Error{
-				Text: key + ": " + strconv.Quote(model.Shorten(text)) + " is not a number", Remedy: "send for example " + key + "=20",
-			})
-		}
-		return n, err == nil
+		return n
 	}
-	last, ok := number("last", 31) //nolint:mnd // fits an int everywhere
-	if !ok {
-		return
+	q.Last = int(number("last", 31)) //nolint:gosec,mnd // fits an int everywhere
+	q.After = number("after", 64)
+	if err == nil {
+		q.Since, err = timeOf(r, "since")
 	}
-	q.Last = int(last) //nolint:gosec // of 31 bits
-	if q.After, ok = number("after", 64); !ok {
+	if err == nil {
+		q.Until, err = timeOf(r, "until")
+	}
+	return q, err
+}
+
+// happened answers with what has happened.
+func (h *handler) happened(w http.ResponseWriter, r *http.Request) {
+	q, err := eventsQuery(r)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err)
 		return
 	}
 	out := h.opts.History.Events(q)

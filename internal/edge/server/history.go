@@ -63,16 +63,24 @@ func (h *handler) history(w http.ResponseWriter, r *http.Request) {
 
 func historyQuery(r *http.Request) (q answer.HistoryQuery, err error) {
 	q.VM = r.URL.Query().Get("vm")
-	if text := r.URL.Query().Get("from"); text != "" {
-		if q.From, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			return q, &api.Error{
-				Text:   "from: " + strconv.Quote(model.Shorten(text)) + " is not a time",
-				Remedy: "send the time `to` of the last answer, such as 2026-03-01T12:00:00Z",
-			}
+	q.From, err = timeOf(r, "from")
+	q.From = q.From.Truncate(answer.HistoryStep)
+	return q, err
+}
+
+// timeOf returns the time that a request gives as key, zero if it gives none.
+func timeOf(r *http.Request, key string) (time.Time, error) {
+	text := r.URL.Query().Get(key)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, &api.Error{
+			Text: key + ": " + strconv.Quote(model.Shorten(text)) + " is not a time", Remedy: "send for example " + key + "=2026-03-01T12:00:00Z",
 		}
 	}
-	q.From = q.From.Truncate(answer.HistoryStep)
-	return q, nil
+	return t, nil
 }
 
 // text returns an encoded history, nil if it cannot be encoded. Requests for the same history wait while it is built; others

@@ -91,6 +91,8 @@ func TestHappened(t *testing.T) {
 		"/v1/events?vm=nobody":             {http.StatusNotFound, 0},
 		"/v1/events?last=-1":               {http.StatusBadRequest, 0},
 		"/v1/events?after=x":               {http.StatusBadRequest, 0},
+		"/v1/events?since=x":               {http.StatusBadRequest, 0},
+		"/v1/events?until=18:52":           {http.StatusBadRequest, 0},
 	} {
 		w := <-get(h, path)
 		var e api.Events
