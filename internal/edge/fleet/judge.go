@@ -3,6 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 )
@@ -16,8 +17,8 @@ var (
 func OwnTrait(name string) bool { return ownTrait.MatchString(name) }
 
 // Judge says why a host may not make a Request, for whoever stands between hosts and a ledger that lets everybody write everything; nil: it
-// may. ErrStale: it has to read again. The State is what the ledger says now of what Subjects names, and of the providers that those
-// consumers have claims on. Nothing may write between Judge and the Request.
+// may. ErrStale: it has to read again. The State is what the ledger says now of what Subjects names, of the providers that those
+// consumers have claims on, and, if a provider is to be created, of the host's. Nothing may write between Judge and the Request.
 //
 // A host may write its own providers: that with its UUID, and those of its PFs, whose UUIDs are made of that one. Its providers have its
 // name, so that none can be taken for another's. It may claim on them for VMs that have no claim, and change claims that are on nothing
@@ -26,7 +27,7 @@ func Judge(h Host, r *Request, s *State) error {
 	have := s.provider(r.Provider.ID)
 	switch r.Kind {
 	case CreateProvider:
-		return h.mayCreate(&r.Provider)
+		return h.mayCreate(&r.Provider, s)
 	case DeleteProvider:
 		if have == nil || !h.owns(have) {
 			return errors.New("it is not a PF of this host")
@@ -50,13 +51,19 @@ func Judge(h Host, r *Request, s *State) error {
 
 // Subjects returns the providers and consumers that a Request is about, besides those that the consumers have claims on.
 func Subjects(r *Request) (providers, consumers []string) {
-	if r.Kind != SetClaim {
+	claims := r.Claims
+	switch r.Kind {
+	case SetClaim:
+		claims = []Claim{r.Claim}
+	case SetClaims:
+	default:
 		return []string{r.Provider.ID}, nil
 	}
-	for provider := range r.Claim.Amounts {
-		providers = append(providers, provider)
+	for i := range claims {
+		consumers = append(consumers, claims[i].Consumer)
+		providers = slices.AppendSeq(providers, maps.Keys(claims[i].Amounts))
 	}
-	return providers, []string{r.Claim.Consumer}
+	return providers, consumers
 }
 
 func (s *State) provider(id string) *Provider {
@@ -67,12 +74,24 @@ func (s *State) provider(id string) *Provider {
 	return &s.Providers[i]
 }
 
-func (h Host) mayCreate(p *Provider) error {
+// mostPFs is how many PFs a host may publish through the proxy.
+const mostPFs = 64
+
+func (h Host) mayCreate(p *Provider, s *State) error {
 	if p.ID == h.ID && p.Name == h.providerName() && p.Parent == "" {
 		return nil
 	}
 	address := addressOf(p.Name)
 	if h.owns(p) && p.Name == h.pfName(address) && pciAddress.MatchString(address) {
+		n := 0
+		for i := range s.Providers {
+			if s.Providers[i].Parent == h.ID {
+				n++
+			}
+		}
+		if n >= mostPFs {
+			return fmt.Errorf("this host has %d PFs in the ledger already, the most that one may have", n)
+		}
 		return nil
 	}
 	return fmt.Errorf("this host's providers are %s with the UUID %s, and its PFs below it", h.providerName(), h.ID)

@@ -33,7 +33,8 @@ func (j judged) Do(ctx context.Context, r fleet.Request) error {
 	}
 	all := j.All()
 	for i := range all.Providers {
-		if slices.Contains(providers, all.Providers[i].ID) {
+		created := r.Kind == fleet.CreateProvider && all.Providers[i].Parent == j.host.ID
+		if created || slices.Contains(providers, all.Providers[i].ID) {
 			s.Providers = append(s.Providers, all.Providers[i])
 		}
 	}
@@ -193,4 +194,22 @@ func roomOf(t *testing.T, n byte) string {
 		t.Fatal(err)
 	}
 	return room
+}
+
+// A host publishes as many PFs as one can have, and no more.
+func TestJudgeBoundsPFs(t *testing.T) {
+	l := &fleettest.Ledger{}
+	h := fleettest.Host("a")
+	mine := judged{l, h}
+	if err := mine.Do(t.Context(), fleet.Request{Kind: fleet.CreateProvider, Provider: fleet.Provider{ID: h.ID, Name: "sluice:a"}}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 65 {
+		address := fmt.Sprintf("0000:%02x:00.0", n)
+		p := fleet.Provider{ID: h.PF(address), Name: "sluice:a:" + address, Parent: h.ID}
+		err := mine.Do(t.Context(), fleet.Request{Kind: fleet.CreateProvider, Provider: p})
+		if (err == nil) != (n < 64) || err != nil && !strings.Contains(err.Error(), "64 PFs") {
+			t.Errorf("PF %d: %v", n+1, err)
+		}
+	}
 }

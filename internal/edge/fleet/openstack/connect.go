@@ -117,8 +117,11 @@ func client(secure *tls.Config) http.Client {
 	return http.Client{Transport: bounded{transport}, Timeout: timeout}
 }
 
-// mostAnswer is what is read of an answer: all providers of 10,000 hosts take 40 MB.
-const mostAnswer = 256 << 20
+// What is read of an answer, in bytes: all providers of 10,000 hosts take 40 MB, and a refusal has a sentence.
+const (
+	mostAnswer  = 64 << 20
+	mostRefusal = 1 << 20
+)
 
 // bounded ends answers that are longer.
 type bounded struct{ http.RoundTripper }
@@ -127,20 +130,24 @@ type bounded struct{ http.RoundTripper }
 func (b bounded) RoundTrip(q *http.Request) (*http.Response, error) {
 	a, err := b.RoundTripper.RoundTrip(q)
 	if err == nil {
-		a.Body = &boundedBody{a.Body, mostAnswer}
+		body := &boundedBody{a.Body, mostAnswer, mostAnswer}
+		if a.StatusCode >= http.StatusBadRequest {
+			body.most, body.left = mostRefusal, mostRefusal
+		}
+		a.Body = body
 	}
 	return a, err
 }
 
 type boundedBody struct {
 	io.ReadCloser
-	left int
+	most, left int
 }
 
 // Read implements io.Reader.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left == 0 {
-		return 0, fmt.Errorf("it is longer than %d bytes", mostAnswer)
+		return 0, fmt.Errorf("the answer is longer than %d MiB", b.most>>20)
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n

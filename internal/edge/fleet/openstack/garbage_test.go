@@ -108,6 +108,29 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// An answer without an end is read up to a bound, and the error says so; of a refusal the beginning is passed on.
+func TestEndlessAnswer(t *testing.T) {
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		for page := bytes.Repeat([]byte(" "), 1<<20); ; {
+			if _, err := w.Write(page); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	l := connect(t, server.URL)
+	if _, err := l.Pass(t.Context(), http.MethodGet, "/resource_providers", nil); err == nil ||
+		err.Error() != `Placement's answer to GET "/resource_providers": the answer is longer than 64 MiB` {
+		t.Errorf("passed on: %v", err)
+	}
+	status = http.StatusInternalServerError
+	if a, err := l.Pass(t.Context(), http.MethodGet, "/", nil); err != nil || a.Status != status || len(a.Body) != 1<<20 {
+		t.Errorf("a refusal: %d, %d bytes, %v", a.Status, len(a.Body), err)
+	}
+}
+
 // FuzzAnswers: whatever an answer is, reading it ends without a panic.
 func FuzzAnswers(f *testing.F) {
 	const provider = `{"uuid": "x", "name": "sluice:a", "generation": 1, "parent_provider_uuid": null, "root_provider_uuid": "x"}`

@@ -327,6 +327,16 @@ func (l *Ledger) Provider(ctx context.Context, id string) (fleet.Provider, bool,
 	return out.provider, err == nil, err
 }
 
+// Below lists a provider and those below it, without what they have.
+func (l *Ledger) Below(ctx context.Context, root string) ([]fleet.Provider, error) {
+	list, err := l.list(ctx, resourceproviders.ListOpts139{InTree: root})
+	out := make([]fleet.Provider, len(list))
+	for i := range list {
+		out[i] = fleet.Provider{ID: list[i].UUID, Name: list[i].Name, Parent: list[i].ParentProviderUUID}
+	}
+	return out, err
+}
+
 // Claim implements fleet.Ledger.
 func (l *Ledger) Claim(ctx context.Context, consumer string) (fleet.Claim, bool, error) {
 	a, err := allocations.Get(ctx, l.client, consumer).Extract()

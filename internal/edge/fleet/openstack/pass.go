@@ -42,5 +42,8 @@ func (l *Ledger) Pass(ctx context.Context, method, path string, body []byte) (An
 	}
 	defer func() { _ = r.Body.Close() }()
 	data, err := io.ReadAll(r.Body)
-	return Answer{Status: r.StatusCode, Type: r.Header.Get("Content-Type"), Body: data}, err
+	if err != nil {
+		return Answer{}, fmt.Errorf("Placement's answer to %s %.200q: %w", method, path, err) //nolint:staticcheck // a name
+	}
+	return Answer{Status: r.StatusCode, Type: r.Header.Get("Content-Type"), Body: data}, nil
 }

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"sluice/internal/edge/fleet"
 	"sluice/internal/edge/fleet/openstack"
@@ -16,6 +20,7 @@ import (
 // Placement is what the proxy stands before; openstack.Ledger is one.
 type Placement interface {
 	Provider(ctx context.Context, id string) (fleet.Provider, bool, error)
+	Below(ctx context.Context, root string) ([]fleet.Provider, error) // without inventories and traits
 	Claim(ctx context.Context, consumer string) (fleet.Claim, bool, error)
 	Pass(ctx context.Context, method, path string, body []byte) (openstack.Answer, error)
 }
@@ -26,15 +31,32 @@ type Proxy struct {
 	Revoked   string            // file of the list of revoked certificates; "": none
 	Tell      func(line string) // of each request that is refused; may be called concurrently
 
-	// writing is held from before Placement is read until it has answered the write that was judged by that: generations alone would not
+	// writing is taken from before Placement is read until it has answered the write that was judged by that: generations alone would not
 	// do, because those of a consumer begin anew after it has ended.
-	writing sync.Mutex
-	mu      sync.Mutex
-	busy    map[Identity]chan struct{}
+	writing    chan struct{}
+	mu         sync.Mutex
+	clients    map[Identity]*client
+	unanswered map[string]bool // UUIDs of what a write is about whose outcome is not known yet
+}
+
+// client bounds what one client takes of the proxy.
+type client struct {
+	turn   chan struct{} // requests that are worked on
+	write  chan struct{} // the write that waits for the others' or is carried out
+	traits int           // that it has created, or is about to
 }
 
 // mostAtOnce is how many requests of one client are worked on. The others wait.
 const mostAtOnce = 8
+
+// mostCreated is how many traits one client may create until the proxy starts again: a host with 64 PFs needs 261 if it shares none.
+const mostCreated = 512
+
+// Deadlines while writes of others wait.
+var (
+	lookTime  = 10 * time.Second // to read what a write is judged by
+	writeTime = 30 * time.Second // until Placement has answered it
+)
 
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -43,13 +65,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, "a client", http.StatusForbidden, err)
 		return
 	}
-	turn := p.turn(who)
-	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
-	case <-r.Context().Done():
+	c := p.client(who)
+	if !take(r.Context(), c.turn) {
 		return
 	}
+	defer func() { <-c.turn }()
 	if version := r.Header.Values("OpenStack-API-Version"); len(version) != 1 || version[0] != openstack.Version {
 		p.refuse(w, r, who.String(), http.StatusNotAcceptable, fmt.Errorf("want the header OpenStack-API-Version: %s, once", openstack.Version))
 		return
@@ -59,10 +79,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, who.String(), http.StatusForbidden, err)
 		return
 	}
-	answer, err := p.carryOut(r.Context(), who, r.Method, &asked)
+	answer, err := p.carryOut(r.Context(), who, c, r.Method, &asked)
 	switch no := (*forbidden)(nil); {
 	case errors.As(err, &no):
 		p.refuse(w, r, who.String(), http.StatusForbidden, err)
+	case errors.Is(err, errUnanswered):
+		p.refuse(w, r, who.String(), http.StatusServiceUnavailable, err)
 	case errors.Is(err, fleet.ErrStale):
 		say(w, http.StatusConflict, "placement.concurrent_update", err)
 	case err != nil:
@@ -76,57 +98,162 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *Proxy) turn(who Identity) chan struct{} {
+func (p *Proxy) client(who Identity) *client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.busy == nil {
-		p.busy = map[Identity]chan struct{}{}
+	if p.clients == nil {
+		p.clients, p.unanswered, p.writing = map[Identity]*client{}, map[string]bool{}, make(chan struct{}, 1)
 	}
-	if p.busy[who] == nil {
-		p.busy[who] = make(chan struct{}, mostAtOnce)
+	if p.clients[who] == nil {
+		p.clients[who] = &client{turn: make(chan struct{}, mostAtOnce), write: make(chan struct{}, 1)}
 	}
-	return p.busy[who]
+	return p.clients[who]
+}
+
+// take waits for a place in a channel; false: ctx has ended before.
+func take(ctx context.Context, place chan struct{}) bool {
+	select {
+	case place <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // forbidden is a refusal of fleet.Judge.
 type forbidden struct{ error }
 
-func (p *Proxy) carryOut(ctx context.Context, who Identity, method string, asked *request) (openstack.Answer, error) {
-	if asked.write == nil {
+// errUnanswered means that an earlier write about the same is still under way in Placement, whose outcome decides about the next.
+var errUnanswered = errors.New("an earlier write about the same is not answered yet: look what has become of it, and try again")
+
+func (p *Proxy) carryOut(ctx context.Context, who Identity, c *client, method string, asked *request) (openstack.Answer, error) {
+	switch {
+	case asked.trait:
+		return p.createTrait(ctx, c, method, asked.path)
+	case asked.write == nil:
 		return p.Placement.Pass(ctx, method, asked.path, nil)
 	}
-	p.writing.Lock()
-	defer p.writing.Unlock()
+	if !take(ctx, c.write) { // so that one client does not have most places among those that wait
+		return openstack.Answer{}, ctx.Err()
+	}
+	defer func() { <-c.write }()
+	if err := p.judge(ctx, who, asked.write); err != nil { // what is refused anyway has nobody wait
+		return openstack.Answer{}, err
+	}
+	if !take(ctx, p.writing) {
+		return openstack.Answer{}, ctx.Err()
+	}
+	defer func() { <-p.writing }()
+	if err := p.judge(ctx, who, asked.write); err != nil {
+		return openstack.Answer{}, err
+	}
 	if ctx.Err() != nil {
 		return openstack.Answer{}, ctx.Err()
 	}
-	// A client that leaves now does not end this: its write might be done later, after another was judged.
-	ctx = context.WithoutCancel(ctx)
-	if !who.Operator {
-		state, err := p.look(ctx, asked.write)
-		if err != nil {
+	return p.send(ctx, asked.write)
+}
+
+// createTrait lets a client create one of Sluice's traits, unless it has created too many.
+func (p *Proxy) createTrait(ctx context.Context, c *client, method, path string) (openstack.Answer, error) {
+	count := func(n int) int {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		c.traits += n
+		return c.traits
+	}
+	if count(1) > mostCreated {
+		count(-1)
+		if answer, err := p.Placement.Pass(ctx, http.MethodGet, path, nil); err != nil || answer.Status == http.StatusNoContent {
+			return answer, err
+		}
+		return openstack.Answer{}, &forbidden{fmt.Errorf("it has created %d traits, more than a host needs: restart the proxy if it does",
+			mostCreated)}
+	}
+	answer, err := p.Placement.Pass(ctx, method, path, nil)
+	if answer.Status != http.StatusCreated { // it was there
+		count(-1)
+	}
+	return answer, err
+}
+
+// send has Placement carry out a write. A client that leaves does not end it, nor does a Placement that takes too long: it might be done
+// later, after another was judged. So until the answer has come, nothing else is written about the same.
+func (p *Proxy) send(ctx context.Context, r *fleet.Request) (openstack.Answer, error) {
+	method, path, body := write(r)
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
 			return openstack.Answer{}, err
 		}
-		if err := fleet.Judge(who.Host, asked.write, &state); errors.Is(err, fleet.ErrStale) {
-			return openstack.Answer{}, err
-		} else if err != nil {
-			return openstack.Answer{}, &forbidden{err}
+	}
+	providers, consumers := fleet.Subjects(r)
+	about := consumers
+	if len(about) == 0 {
+		about = providers
+	}
+	p.mu.Lock()
+	free := !slices.ContainsFunc(about, func(id string) bool { return p.unanswered[id] })
+	for _, id := range about {
+		p.unanswered[id] = free || p.unanswered[id]
+	}
+	p.mu.Unlock()
+	if !free {
+		return openstack.Answer{}, errUnanswered
+	}
+	type result struct {
+		answer openstack.Answer
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		answer, err := p.Placement.Pass(context.WithoutCancel(ctx), method, path, data)
+		p.mu.Lock()
+		for _, id := range about {
+			delete(p.unanswered, id)
 		}
+		p.mu.Unlock()
+		done <- result{answer, err}
+	}()
+	late := time.NewTimer(writeTime)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r.answer, r.err
+	case <-late.C:
+		return openstack.Answer{}, fmt.Errorf("no answer from Placement within %s: look whether that was written", writeTime)
 	}
-	method, path, body := write(asked.write)
-	if body == nil {
-		return p.Placement.Pass(ctx, method, path, nil)
+}
+
+// judge says why a client may not write; nil: it may.
+func (p *Proxy) judge(ctx context.Context, who Identity, r *fleet.Request) error {
+	if who.Operator {
+		return nil
 	}
-	data, err := json.Marshal(body)
+	if r.Kind == fleet.SetClaims {
+		return &forbidden{fleet.Judge(who.Host, r, &fleet.State{})} // without a look
+	}
+	ctx, stop := context.WithTimeout(ctx, lookTime)
+	defer stop()
+	state, err := p.look(ctx, who.Host, r)
 	if err != nil {
-		return openstack.Answer{}, err
+		return err
 	}
-	return p.Placement.Pass(ctx, method, path, data)
+	if err := fleet.Judge(who.Host, r, &state); err != nil && !errors.Is(err, fleet.ErrStale) {
+		return &forbidden{err}
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 // look reads what a write is judged by.
-func (p *Proxy) look(ctx context.Context, r *fleet.Request) (fleet.State, error) {
-	s := fleet.State{Claims: map[string]fleet.Claim{}}
+func (p *Proxy) look(ctx context.Context, h fleet.Host, r *fleet.Request) (s fleet.State, err error) {
+	s.Claims = map[string]fleet.Claim{}
+	if r.Kind == fleet.CreateProvider {
+		s.Providers, err = p.Placement.Below(ctx, h.ID)
+		return s, err
+	}
 	providers, consumers := fleet.Subjects(r)
 	for _, id := range consumers {
 		c, ok, err := p.Placement.Claim(ctx, id)
@@ -158,8 +285,27 @@ func (p *Proxy) look(ctx context.Context, r *fleet.Request) (fleet.State, error)
 }
 
 func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, who string, status int, why error) {
-	p.Tell(fmt.Sprintf("refused to %s at %s: %s %.200q: %v", who, r.RemoteAddr, r.Method, r.RequestURI, why))
+	p.tell(fmt.Sprintf("refused to %s at %s: %.20q %.200q: %v", who, r.RemoteAddr, r.Method, r.RequestURI, why))
 	say(w, status, "sluice.refused", fmt.Errorf("the proxy of the fleet: %w", why))
+}
+
+// mostText is how much is said at once of what a client sent, in bytes.
+const mostText = 800
+
+// tell tells one line, whatever is in it.
+func (p *Proxy) tell(line string) { p.Tell(short(line)) }
+
+// short is the beginning of a text, without control characters.
+func short(text string) string {
+	if len(text) > mostText {
+		text = text[:mostText] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
 }
 
 // say answers as Placement does.
@@ -167,6 +313,6 @@ func say(w http.ResponseWriter, status int, code string, why error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []any{map[string]any{
-		"status": status, "title": http.StatusText(status), "code": code, "detail": why.Error(),
+		"status": status, "title": http.StatusText(status), "code": code, "detail": short(why.Error()),
 	}}})
 }

@@ -33,15 +33,23 @@ import (
 // placement stands for Placement behind the proxy: a ledger in memory that says nothing of what it holds.
 type placement struct {
 	*fleettest.Ledger
-	before func() // unless nil, called before each request
+	before func()                // unless nil, called before each request
+	look   func(context.Context) // the same of each look at a provider
 
-	mu   sync.Mutex
-	got  []string
-	held int // requests under way
-	most int
+	mu     sync.Mutex
+	got    []string
+	held   int // requests under way
+	most   int
+	traits map[string]bool
 }
 
-func (p *placement) Provider(_ context.Context, id string) (fleet.Provider, bool, error) {
+func (p *placement) Provider(ctx context.Context, id string) (fleet.Provider, bool, error) {
+	if p.look != nil {
+		p.look(ctx)
+	}
+	if err := ctx.Err(); err != nil {
+		return fleet.Provider{}, false, err
+	}
 	all := p.All()
 	for i := range all.Providers {
 		if all.Providers[i].ID == id {
@@ -49,6 +57,11 @@ func (p *placement) Provider(_ context.Context, id string) (fleet.Provider, bool
 		}
 	}
 	return fleet.Provider{}, false, nil
+}
+
+func (p *placement) Below(ctx context.Context, root string) ([]fleet.Provider, error) {
+	s, err := p.Tree(ctx, root, true)
+	return s.Providers, err
 }
 
 func (p *placement) Pass(ctx context.Context, method, path string, body []byte) (openstack.Answer, error) {
@@ -72,10 +85,28 @@ func (p *placement) Pass(ctx context.Context, method, path string, body []byte) 
 	if err == nil && r.write != nil {
 		err = p.Do(ctx, *r.write)
 	}
+	if err == nil && strings.HasPrefix(path, "/traits/") {
+		return p.trait(method, path), nil
+	}
 	if err != nil {
 		return openstack.Answer{Status: http.StatusConflict, Type: "text/plain", Body: []byte(err.Error())}, nil
 	}
 	return openstack.Answer{Status: http.StatusOK}, nil
+}
+
+func (p *placement) trait(method, path string) openstack.Answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.traits[path]:
+		return openstack.Answer{Status: http.StatusNoContent}
+	case method == http.MethodGet:
+		return openstack.Answer{Status: http.StatusNotFound}
+	case p.traits == nil:
+		p.traits = map[string]bool{}
+	}
+	p.traits[path] = true
+	return openstack.Answer{Status: http.StatusCreated}
 }
 
 func (p *placement) requests() int {

@@ -42,6 +42,20 @@ const uuidForm = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 // mostBody is the largest body, in bytes: an operator's migration of a VM with many NICs has some kilobytes.
 const mostBody = 1 << 20
 
+// Bounds of what one body may name: each is read and compared while others wait. A migration of a VM names two consumers for each NIC.
+const (
+	mostNamed  = 64  // consumers, the providers of each, and resource classes
+	mostTraits = 256 // also traits that others gave a provider
+)
+
+// bounded says so if a body names too many.
+func bounded(n, most int, what string) error {
+	if n > most {
+		return fmt.Errorf("the body names %d %s: at most %d are let through", n, what, most)
+	}
+	return nil
+}
+
 // understand makes a request of what a client sent. The path is the URI's as it was written, so nothing in it is encoded.
 func understand(method, uri string, body io.Reader) (request, error) {
 	path, query, _ := strings.Cut(uri, "?")
@@ -90,6 +104,9 @@ func understandWrite(method, path string, data []byte) (fleet.Request, error) {
 		if err := decode(data, &b); err != nil || b.Generation == nil {
 			return fleet.Request{}, errors.Join(err, errNoGeneration(b.Generation))
 		}
+		if err := bounded(len(b.Inventories), mostNamed, "resource classes"); err != nil {
+			return fleet.Request{}, err
+		}
 		out := fleet.Provider{ID: p[1], Generation: *b.Generation, Inventories: map[string]fleet.Inventory{}}
 		for name, i := range b.Inventories {
 			if !class.MatchString(name) {
@@ -104,7 +121,8 @@ func understandWrite(method, path string, data []byte) (fleet.Request, error) {
 		if err != nil || b.Generation == nil {
 			return fleet.Request{}, errors.Join(err, errNoGeneration(b.Generation))
 		}
-		return fleet.Request{Kind: fleet.SetTraits, Provider: fleet.Provider{ID: p[1], Generation: *b.Generation, Traits: b.Traits}}, nil
+		out := fleet.Provider{ID: p[1], Generation: *b.Generation, Traits: b.Traits}
+		return fleet.Request{Kind: fleet.SetTraits, Provider: out}, bounded(len(b.Traits), mostTraits, "traits")
 	case c != nil && method == http.MethodPut:
 		var b claimBody
 		err := decode(data, &b)
@@ -119,6 +137,9 @@ func understandWrite(method, path string, data []byte) (fleet.Request, error) {
 			return fleet.Request{}, err
 		}
 		r := fleet.Request{Kind: fleet.SetClaims}
+		if err := bounded(len(b), mostNamed, "consumers"); err != nil {
+			return r, err
+		}
 		for id, one := range b {
 			claim, err := one.claim(id)
 			if err = errors.Join(err, canonical(id)); err != nil {
@@ -207,8 +228,11 @@ func (b *claimBody) claim(consumer string) (fleet.Claim, error) {
 			return c, errors.New("a negative generation")
 		}
 	}
+	if err := bounded(len(b.Allocations), mostNamed, "providers"); err != nil {
+		return c, err
+	}
 	for id, a := range b.Allocations {
-		if err := canonical(id); err != nil {
+		if err := errors.Join(canonical(id), bounded(len(a.Resources), mostNamed, "resource classes")); err != nil {
 			return c, err
 		}
 		for name, n := range a.Resources {

@@ -51,7 +51,7 @@ func (t teller) Write(line []byte) (int, error) {
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, secure *tls.Config) error {
 	s := &http.Server{
 		Handler: p, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		WriteTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(teller(p.Tell), "", 0),
+		WriteTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(teller(p.tell), "", 0),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeTLS(l, "", "") }()
