@@ -97,7 +97,8 @@ type fitting struct {
 	packets uint64
 	vms     map[model.VMID]uint64 // packets/s of each VM
 	nics    map[nicKey][]nicHere
-	named   map[nicKey]bool // have a claim of their own, or of their whole VM that has been decided on
+	named   map[nicKey]bool        // have a claim of their own, or of their whole VM that has been decided on
+	spent   map[model.NICID]uint64 // of what NICs are guaranteed without claims, bits/s that count for a claim already
 }
 
 type nicKey struct {
@@ -111,10 +112,22 @@ type nicHere struct {
 	asked Asked // without the claim
 }
 
+func (n *nicHere) id() model.NICID { return model.NICID{VM: n.vm.ID, NIC: n.nic.Alias} }
+
+// bits is what the NIC is guaranteed without the claim, as far as its link carries it.
+func (n *nicHere) bits() uint64 { return n.asked.most().Capped(model.Rate{Bits: n.asked.Speed}).Bits }
+
+// unspent is what a NIC is guaranteed without claims, and no claim has counted yet.
+type unspent struct {
+	id   model.NICID
+	pf   string
+	bits uint64
+}
+
 func newFitting(snap *model.Snapshot, rules *model.Rules) *fitting {
 	f := &fitting{
 		snap: snap, local: *rules, links: map[string]uint64{}, vms: map[model.VMID]uint64{}, nics: map[nicKey][]nicHere{},
-		named: map[nicKey]bool{},
+		named: map[nicKey]bool{}, spent: map[model.NICID]uint64{},
 	}
 	for i := range rules.Claims {
 		f.named[nicKey{rules.Claims[i].VM, rules.Claims[i].MAC}] = true
@@ -141,7 +154,28 @@ func newFitting(snap *model.Snapshot, rules *model.Rules) *fitting {
 		key := nicKey{vm.ID, nic.MAC}
 		f.nics[key] = append(f.nics[key], here)
 	}
+	for i := range rules.Claims {
+		c := &rules.Claims[i]
+		if here := f.nics[nicKey{c.VM, c.MAC}]; len(here) == 1 {
+			f.spend(c, &here[0])
+		}
+	}
 	return f
+}
+
+// spend counts what a NIC is guaranteed for its claim. Where the claim sets the guarantee, nothing of it is left for another.
+func (f *fitting) spend(c *model.Claim, n *nicHere) {
+	f.spent[n.id()] = n.bits()
+	if f.with(c, n).Guarantee == n.asked.SLA.Guarantee {
+		f.spent[n.id()] = min(n.bits(), c.Guarantee.Bits)
+	}
+}
+
+// with is the SLA of a NIC that has that claim.
+func (f *fitting) with(c *model.Claim, n *nicHere) model.SLA {
+	with := f.local
+	with.Claims = []model.Claim{*c}
+	return with.SLA(n.vm, n.nic)
 }
 
 const moveAway = "lower another guarantee on this host, or let the VM go elsewhere: `sluice fleet release`, then `sluice fleet place`"
@@ -152,7 +186,7 @@ func (f *fitting) fit(c model.Claim) Fitted {
 	if vm := f.snap.FindVM(c.VM); vm != nil {
 		out.VMName = vm.Name
 	}
-	var own model.Rate
+	var own []unspent
 	if c.MAC.IsZero() {
 		out.MAC, own = f.whole(&c)
 	}
@@ -167,18 +201,20 @@ func (f *fitting) fit(c model.Claim) Fitted {
 		if out.Why != "" && c.MAC.IsZero() { // what the NIC cannot have is kept for the VM nevertheless, if there is room
 			out = Fitted{Claim: c, VMName: out.VMName}
 			f.reserve(&out, own)
+		} else if out.Why == "" {
+			f.spend(&out.Claim, &here[0])
 		}
 	}
 	return out
 }
 
 // whole returns the NIC that a claim for a whole VM is for: the only one behind the PF, or another PF of its network; if it is in packets
-// alone, which all NICs of a VM share, the first. If there is none or several, it is zero, and own is what these are guaranteed without the
-// claim.
-func (f *fitting) whole(c *model.Claim) (mac model.MAC, own model.Rate) {
+// alone, which all NICs of a VM share, the first. If there is none or several, it is zero, and own is what these are guaranteed without
+// claims and no other claim has counted.
+func (f *fitting) whole(c *model.Claim) (mac model.MAC, own []unspent) {
 	vm := f.snap.FindVM(c.VM)
 	if vm == nil {
-		return mac, own
+		return mac, nil
 	}
 	found := 0
 	for i := range vm.NICs {
@@ -188,8 +224,8 @@ func (f *fitting) whole(c *model.Claim) (mac model.MAC, own model.Rate) {
 			continue
 		}
 		for k := range here {
-			if here[k].nic == nic {
-				own.Bits += here[k].asked.most().Capped(model.Rate{Bits: here[k].asked.Speed}).Bits
+			if n := &here[k]; n.nic == nic && n.bits() > f.spent[n.id()] {
+				own = append(own, unspent{n.id(), n.asked.PF, n.bits() - f.spent[n.id()]})
 			}
 		}
 		if found++; found == 1 && len(here) == 1 && nic.VirtualPF == "" && !f.named[nicKey{c.VM, nic.MAC}] {
@@ -206,9 +242,7 @@ func (f *fitting) whole(c *model.Claim) (mac model.MAC, own model.Rate) {
 // fitHere decides about the claim of a NIC that is here. Where a more specific source sets the guarantee, the claim sets nothing.
 func (f *fitting) fitHere(c *Fitted, n *nicHere) {
 	c.NIC = n.nic.Alias
-	with := f.local
-	with.Claims = []model.Claim{c.Claim}
-	c.Why, c.Remedy = f.give(n, with.SLA(n.vm, n.nic), moveAway)
+	c.Why, c.Remedy = f.give(n, f.with(&c.Claim, n), moveAway)
 }
 
 // give counts what an SLA guarantees to a NIC that is here, or says why not, and what helps: away, if others have the room.
@@ -225,8 +259,7 @@ func (f *fitting) give(n *nicHere, sla model.SLA, away string) (why, remedy stri
 		return "no PF connects the NIC's network",
 			"put a PF, or the bond of one, into its bridge, or name the bridge as pfs[].network in sluice.yaml"
 	}
-	old := before.most().Capped(model.Rate{Bits: before.Speed}).Bits
-	if why := f.take(n.vm.ID, before.PF, before.Speed, old, g); why != "" {
+	if why := f.take(n.vm.ID, before.PF, before.Speed, n.bits(), g); why != "" {
 		return why, away
 	}
 	return "", ""
@@ -241,9 +274,9 @@ func (f *fitting) behind(nic *model.NIC, address model.PCIAddress) bool {
 }
 
 // reserve decides about a claim that is for no NIC that is here: its VM is not here or does not run, or has several NICs behind the PF. Of
-// these the last have own without the claim.
-func (f *fitting) reserve(c *Fitted, own model.Rate) {
-	c.room = model.Rate{Bits: c.Guarantee.Bits - min(own.Bits, c.Guarantee.Bits), Packets: c.Guarantee.Packets}
+// these the last have own without the claim, which counts for one claim only.
+func (f *fitting) reserve(c *Fitted, own []unspent) {
+	c.room = c.Guarantee
 	name, speed := "", uint64(0) // of a claim in packets alone
 	if at := slices.IndexFunc(f.snap.PFs, func(pf model.PF) bool { return pf.Address == c.PF }); at >= 0 {
 		c.pf = &f.snap.PFs[at]
@@ -252,9 +285,31 @@ func (f *fitting) reserve(c *Fitted, own model.Rate) {
 		c.Why, c.Remedy = fmt.Sprintf("this host has no PF %s", c.PF), moveAway
 		return
 	}
-	if c.Why = f.take(c.VM, name, speed, own.Bits, model.Rate{Bits: own.Bits + c.room.Bits, Packets: c.room.Packets}); c.Why != "" {
-		c.Remedy = moveAway
+	here := uint64(0) // of own, on this link
+	for i := range own {
+		p := &own[i]
+		if p.pf != name && f.over(p.pf) {
+			p.bits = 0 // it is not kept
+		}
+		p.bits = min(p.bits, c.room.Bits)
+		c.room.Bits -= p.bits
+		if p.pf == name {
+			here += p.bits
+		}
 	}
+	if c.Why = f.take(c.VM, name, speed, here, model.Rate{Bits: here + c.room.Bits, Packets: c.room.Packets}); c.Why != "" {
+		c.Remedy = moveAway
+		return
+	}
+	for _, p := range own {
+		f.spent[p.id] += p.bits
+	}
+}
+
+// over reports whether more is guaranteed on a link than it carries.
+func (f *fitting) over(name string) bool {
+	pf := f.snap.FindPF(name)
+	return pf != nil && pf.Shared() > 0 && f.links[name] > pf.Shared()
 }
 
 // take counts a guarantee of a VM that replaces one of old bits/s, or says why there is no room for it.

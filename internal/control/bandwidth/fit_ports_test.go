@@ -13,7 +13,7 @@ import (
 
 // portedHost is claimedHost with ports for some NICs.
 func portedHost(t *rapid.T) (*model.Snapshot, *model.Rules) {
-	snap, rules := claimedHost(t)
+	snap, rules := claimedHost(t, true)
 	for i := range snap.VMs {
 		for k := range snap.VMs[i].NICs {
 			nic := &snap.VMs[i].NICs[k]

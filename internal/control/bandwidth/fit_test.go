@@ -12,15 +12,19 @@ import (
 	"sluice/internal/model"
 )
 
-// claimedHost draws a host with two PFs, VMs with SLAs of their own, and claims for VMs that are there, stopped, or absent.
-func claimedHost(t *rapid.T) (*model.Snapshot, *model.Rules) {
+// claimedHost draws a host with two PFs, which may be of one network if shared, VMs with SLAs of their own, and claims for VMs that are there, stopped, or absent.
+func claimedHost(t *rapid.T, shared bool) (*model.Snapshot, *model.Rules) {
 	rate := rapid.Custom(func(t *rapid.T) model.Rate {
 		return model.Rate{Bits: rapid.Uint64Range(0, 6).Draw(t, "bits") * 1e9, Packets: rapid.Uint64Range(0, 6).Draw(t, "packets") * 1e3}
 	})
 	snap := &model.Snapshot{}
 	for i := range 2 {
+		network := fmt.Sprint("br", i)
+		if shared && rapid.Bool().Draw(t, "shared") {
+			network = "br0"
+		}
 		snap.PFs = append(snap.PFs, model.PF{
-			Name: fmt.Sprint("pf", i), Address: model.PCIAddress(fmt.Sprint("0000:0", i, ":00.0")), Network: fmt.Sprint("br", i), LinkUp: true,
+			Name: fmt.Sprint("pf", i), Address: model.PCIAddress(fmt.Sprint("0000:0", i, ":00.0")), Network: network, LinkUp: true,
 			Speed: rapid.SampledFrom([]uint64{0, 5e9, 10e9}).Draw(t, "speed"), Managed: true,
 		})
 	}
@@ -73,29 +77,46 @@ func claimedHost(t *rapid.T) (*model.Snapshot, *model.Rules) {
 	return snap, rules
 }
 
-// A claim of a whole VM is kept by what its NICs behind the PF are promised together, and by what is reserved besides.
+// The claims of a whole VM are kept by what its NICs are promised together on the network of the PFs, and by what is reserved besides.
 func TestClaimsOfWholeVMs(t *testing.T) {
+	type there struct {
+		vm      model.VMID
+		network string
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		snap, rules := claimedHost(t)
+		snap, rules := claimedHost(t, true)
 		rules.Claims = slices.DeleteFunc(rules.Claims, func(c model.Claim) bool { return !c.MAC.IsZero() })
 		before, asked := askedBy(snap, &model.Rules{Classes: rules.Classes}), AskedOf(snap, rules)
 		promised := Admit(asked, rules.HostPackets).Promised
+		got, packets := map[there]uint64{}, map[model.VMID]uint64{}
+		for i := range asked {
+			a := &asked[i]
+			packets[a.ID.VM] = max(packets[a.ID.VM], promised[i].Packets)
+			if pf := snap.FindPF(a.PF); pf != nil {
+				got[there{a.ID.VM, pf.Network}] += promised[i].Bits
+			}
+		}
+		want := map[there]uint64{}
 		for _, c := range FitClaims(snap, rules) {
 			if c.Why != "" {
 				continue
 			}
-			var got model.Rate
-			for i := range asked {
-				if a := &asked[i]; a.ID.VM == c.VM {
-					got.Packets = max(got.Packets, promised[i].Packets)
-					if pf := snap.FindPF(a.PF); pf != nil && pf.Address == c.PF {
-						got.Bits += promised[i].Bits
-					}
-				}
+			// Where the NIC has an SLA of its own, the claim sets nothing: what is promised of that counts for it, and for no other.
+			bits := c.Guarantee.Bits
+			at := slices.IndexFunc(before, func(a Asked) bool { return c.NIC != "" && a.ID == model.NICID{VM: c.VM, NIC: c.NIC} && !a.SLA.IsZero() })
+			if at >= 0 {
+				i := slices.IndexFunc(asked, func(a Asked) bool { return a.ID == before[at].ID })
+				bits = min(bits, promised[i].Bits)
+			} else if packets[c.VM] < c.Guarantee.Packets {
+				t.Fatalf("%+v is kept, but %d packets/s are promised and reserved", c, packets[c.VM])
 			}
-			own := slices.ContainsFunc(before, func(a Asked) bool { return c.NIC != "" && a.ID.VM == c.VM && !a.SLA.IsZero() })
-			if !own && (got.Bits < c.Guarantee.Bits || got.Packets < c.Guarantee.Packets) {
-				t.Fatalf("%+v is kept, but %s is promised and reserved", c, got)
+			if pf := slices.IndexFunc(snap.PFs, func(pf model.PF) bool { return pf.Address == c.PF }); pf >= 0 {
+				want[there{c.VM, snap.PFs[pf].Network}] += bits
+			}
+		}
+		for at, bits := range want {
+			if got[at] < bits {
+				t.Fatalf("claims of %d bits/s are kept at %+v, but %d are promised and reserved", bits, at, got[at])
 			}
 		}
 	})
@@ -103,7 +124,7 @@ func TestClaimsOfWholeVMs(t *testing.T) {
 
 func TestClaimsTakeNothingFromOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		snap, rules := claimedHost(t)
+		snap, rules := claimedHost(t, true)
 		local := *rules
 		local.Claims = nil
 		before, with := askedBy(snap, &local), AskedOf(snap, rules)
@@ -140,7 +161,7 @@ func TestClaimsTakeNothingFromOthers(t *testing.T) {
 
 func TestClaimsFitInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		snap, rules := claimedHost(t)
+		snap, rules := claimedHost(t, false)
 		once := FitClaims(snap, rules)
 		mixed := *rules
 		mixed.Claims = rapid.Permutation(rules.Claims).Draw(t, "order")
@@ -151,10 +172,35 @@ func TestClaimsFitInAnyOrder(t *testing.T) {
 		}
 		kept := once.Rules(rules)
 		second := FitClaims(snap, &kept)
-		if slices.ContainsFunc(second, func(c Fitted) bool { return c.Why != "" }) {
-			t.Fatalf("what was kept is refused: %v", second)
+		if at := slices.IndexFunc(second, func(c Fitted) bool { return c.Why != "" }); at >= 0 {
+			t.Fatalf("what was kept is refused: %+v of %v, kept before were %+v", second[at], second, once)
 		}
 	})
+}
+
+// Two claims of a VM at two PFs of one network: what its NICs are guaranteed anyway counts for one of them.
+func TestClaimsAtPFsOfOneNetwork(t *testing.T) {
+	gbit := func(n uint64) model.Rate { return model.Rate{Bits: n * 1e9} }
+	for _, nics := range []int{1, 2} {
+		vm := model.VM{ID: "vm", Name: "db-1", State: model.VMRunning, SLAs: []model.NICSLA{{NIC: "net0", SLA: model.SLA{Guarantee: gbit(2)}}}}
+		for k := range nics {
+			vm.NICs = append(vm.NICs, model.NIC{Alias: fmt.Sprint("net", k), MAC: model.MAC{2, byte(k)}, Network: "br0", VF: model.NoVF})
+		}
+		snap := &model.Snapshot{VMs: []model.VM{vm}}
+		rules := &model.Rules{}
+		for _, address := range []model.PCIAddress{"0000:01:00.0", "0000:03:00.0"} {
+			snap.PFs = append(snap.PFs, model.PF{Name: "pf" + string(address[6]), Address: address, Network: "br0", Speed: 10e9, Managed: true, LinkUp: true})
+			rules.Claims = append(rules.Claims, model.Claim{VM: "vm", PF: address, Guarantee: gbit(3)})
+		}
+		sum := uint64(0)
+		for _, bits := range ClaimsOf(AskedOf(snap, rules)).Links {
+			sum += bits
+		}
+		// With one NIC the first claim is for it, and sets nothing beside its own SLA.
+		if want := map[int]uint64{1: 5e9, 2: 6e9}[nics]; sum != want {
+			t.Errorf("%d NICs: %d bits/s are guaranteed and reserved, want %d", nics, sum, want)
+		}
+	}
 }
 
 func TestFitClaims(t *testing.T) {
