@@ -1,10 +1,14 @@
 package fleet_test
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	cmp2 "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"sluice/api/v1"
@@ -21,6 +25,8 @@ const (
 	kpps  = "NET_PACKET_RATE_KILOPACKET_PER_SEC"
 	out   = "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC"
 	in    = "NET_BW_IGR_KILOBIT_PER_SEC"
+
+	elsewhere = "compute-2.example.org"
 )
 
 // neutron is a ledger with the compute node, the given providers below it, and claims of instances and migrations by number. A
@@ -42,10 +48,12 @@ func neutron(t testing.TB, providers []string, types map[byte]string, claims map
 		p.Inventories = all
 		do(fleet.Request{Kind: fleet.SetInventories, Provider: p})
 	}
+	do(fleet.Request{Kind: fleet.CreateProvider, Provider: fleet.Provider{ID: elsewhere, Name: elsewhere}})
+	do(fleet.Request{Kind: fleet.SetInventories, Provider: fleet.Provider{ID: elsewhere, Inventories: all}})
 	for n, amounts := range claims {
-		c := fleet.Claim{Consumer: fleettest.VM(n), Generation: fleet.NewConsumer, Type: types[n], User: "nova", Amounts: amounts}
-		if c.Type == "" {
-			c.Type = "INSTANCE"
+		c := fleet.Claim{Consumer: fleettest.VM(n), Generation: fleet.NewConsumer, Type: "INSTANCE", User: "nova", Amounts: amounts}
+		if c.Type = cmp.Or(types[n], c.Type); c.Type == "MIGRATION of another" {
+			c.Type, c.User = "MIGRATION", "another"
 		}
 		do(fleet.Request{Kind: fleet.SetClaim, Claim: c})
 	}
@@ -89,19 +97,33 @@ func TestFollow(t *testing.T) {
 		},
 		"receiving is nobody's promise": {claims: claims{1: {ovs + ":red": {in: 1_000_000}}}},
 		"a VM that migrates away keeps its claim": {
-			claims: claims{1: {ovs + ":red": bits(1_000_000)}, 9: {ovs + ":red": bits(2_000_000)}}, types: map[byte]string{9: "MIGRATION"},
+			claims: claims{1: {ovs + ":red": bits(1_000_000)}, 2: {elsewhere: bits(2_000_000)}, 9: {ovs + ":red": bits(2_000_000)}},
+			types:  map[byte]string{9: "MIGRATION"},
 			before: []api.HostClaimState{
 				{HostClaim: claim(1, fleettest.PF0, 1e9, 0), VM: "db-1"}, {HostClaim: claim(2, fleettest.PF0, 2e9, 0), VM: "db-2"},
 			},
 			want: []api.HostClaim{claim(1, fleettest.PF0, 1e9, 0), claim(2, fleettest.PF0, 2e9, 0)},
 		},
 		"two such VMs": {
-			claims: claims{8: {ovs + ":red": bits(2_000_000)}, 9: {ovs + ":red": bits(2_000_000)}},
-			types:  map[byte]string{8: "MIGRATION", 9: "MIGRATION"},
+			claims: claims{
+				1: {elsewhere: bits(2_000_000)}, 2: {elsewhere: bits(2_000_000)},
+				8: {ovs + ":red": bits(2_000_000)}, 9: {ovs + ":red": bits(2_000_000)},
+			},
+			types: map[byte]string{8: "MIGRATION", 9: "MIGRATION"},
 			before: []api.HostClaimState{
 				{HostClaim: claim(1, fleettest.PF0, 2e9, 0), VM: "db-1"}, {HostClaim: claim(2, fleettest.PF0, 2e9, 0), VM: "db-2"},
 			},
 			want: []api.HostClaim{claim(1, fleettest.PF0, 2e9, 0), claim(2, fleettest.PF0, 2e9, 0)},
+		},
+		"a VM that has lost its claim does not leave": {
+			claims: claims{9: {ovs + ":red": bits(2_000_000)}}, types: map[byte]string{9: "MIGRATION"},
+			before: []api.HostClaimState{{HostClaim: claim(2, fleettest.PF0, 2e9, 0), VM: "db-2"}},
+			want:   []api.HostClaim{claim(9, fleettest.PF0, 2e9, 0)},
+		},
+		"nor does one of another user": {
+			claims: claims{2: {elsewhere: bits(2_000_000)}, 9: {ovs + ":red": bits(2_000_000)}}, types: map[byte]string{9: "MIGRATION of another"},
+			before: []api.HostClaimState{{HostClaim: claim(2, fleettest.PF0, 2e9, 0), VM: "db-2"}},
+			want:   []api.HostClaim{claim(9, fleettest.PF0, 2e9, 0)},
 		},
 		"room for one that is not here": {
 			claims: claims{9: {ovs + ":red": bits(2_000_000)}}, types: map[byte]string{9: "MIGRATION"},
@@ -118,7 +140,7 @@ func TestFollow(t *testing.T) {
 			if r.Err != nil || r.Writes != 0 || l.Writes() != wrote {
 				t.Errorf("%+v, %d writes", r, l.Writes()-wrote)
 			}
-			if diff := cmp.Diff(test.want, d.claims); diff != "" {
+			if diff := cmp2.Diff(test.want, d.claims); diff != "" {
 				t.Error(diff)
 			}
 			if (r.Untold == nil) != (test.unknown == "") || r.Untold != nil && !strings.Contains(r.Untold.Error(), test.unknown) {
@@ -191,4 +213,122 @@ func TestClaimsAt(t *testing.T) {
 			t.Fatalf("told %+v of %g bits/s and %g packets/s, unknown %v", got, sum[false], packets, unknown)
 		}
 	})
+}
+
+// drawFollowed is a host with up to three PFs behind each of two bridges, and claims of VMs on those and on PFs.
+func drawFollowed(t *rapid.T) (*fleet.State, *api.HostCapacity) {
+	s := &fleet.State{Claims: map[string]fleet.Claim{}}
+	c := &api.HostCapacity{}
+	names := []string{ovs + ":red", ovs + ":blue"}
+	for i := range rapid.IntRange(2, 5).Draw(t, "PFs") {
+		c.PFs = append(c.PFs, api.PFCapacity{
+			PF: fmt.Sprint("pf", i), Address: fmt.Sprintf("0000:%02x:00.0", i), Network: rapid.SampledFrom([]string{"red", "blue"}).Draw(t, "network"),
+			Bits: api.RateCapacity{Total: float64(rapid.SampledFrom([]int{0, 10, 10, 25}).Draw(t, "carries")) * 1e3},
+		})
+		names = append(names, fmt.Sprint(sriov, ":pf", i))
+	}
+	for _, name := range names {
+		s.Providers = append(s.Providers, fleet.Provider{ID: name, Name: name})
+	}
+	for n := range byte(rapid.IntRange(1, 8).Draw(t, "claims")) {
+		drawClaim(t, s, n, 8)
+	}
+	return s, c
+}
+
+// drawClaim gives a VM a claim of up to so many kbit/s of each of some devices.
+func drawClaim(t *rapid.T, s *fleet.State, n byte, most int) {
+	amounts := fleet.Amounts{}
+	for range rapid.IntRange(1, 3).Draw(t, "devices") {
+		name := s.Providers[rapid.IntRange(0, len(s.Providers)-1).Draw(t, "device")].Name
+		amounts[name] = map[string]int{fleet.ClassBits: rapid.IntRange(1, most).Draw(t, "kbit")}
+	}
+	id := fleettest.VM(n)
+	s.Claims[id] = fleet.Claim{Consumer: id, Type: "INSTANCE", Amounts: amounts}
+}
+
+// toldOf is what the daemon says that it was told.
+func toldOf(list []api.HostClaim) (out []api.HostClaimState) {
+	for _, h := range list {
+		out = append(out, api.HostClaimState{HostClaim: h, VM: "here"})
+	}
+	return out
+}
+
+// While claims are the same each stays at its PF, and when others end, or come that fit, each that has room there does.
+func TestClaimsStay(t *testing.T) {
+	stayed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s, c := drawFollowed(t)
+		first, _ := fleet.ClaimsAt(s, node, c, nil)
+		c.Claims = toldOf(first)
+		slices.SortFunc(c.Claims, func(a, b api.HostClaimState) int { return cmp.Compare(a.ID+a.PF, b.ID+b.PF) }) // as the daemon lists them
+		if second, _ := fleet.ClaimsAt(s, node, c, nil); !cmp2.Equal(first, second) {
+			t.Fatalf("nothing has changed: %s", cmp2.Diff(first, second))
+		}
+		given, total := map[string]float64{}, map[string]float64{}
+		for i := range c.PFs {
+			total[c.PFs[i].Address] = c.PFs[i].Bits.Total
+		}
+		before := maps.Clone(s.Claims)
+		for _, id := range slices.Sorted(maps.Keys(before)) {
+			if rapid.IntRange(0, 2).Draw(t, "ends") == 0 {
+				delete(s.Claims, id)
+			}
+		}
+		for _, h := range first {
+			if _, stays := s.Claims[h.ID]; stays {
+				given[h.PF] += h.Rate.Bits
+			}
+		}
+		fits := true
+		for pf, n := range given {
+			fits = fits && (total[pf] == 0 || n <= total[pf])
+		}
+		for n := range byte(rapid.IntRange(0, 2).Draw(t, "come")) {
+			drawClaim(t, s, n+100, 2)
+			for name, classes := range s.Claims[fleettest.VM(n+100)].Amounts {
+				for i := range c.PFs {
+					pf := &c.PFs[i]
+					if name == sriov+":"+pf.PF || name == ovs+":"+pf.Network { // it may come here
+						given[pf.Address] += float64(classes[fleet.ClassBits]) * 1e3
+						fits = fits && (pf.Bits.Total == 0 || given[pf.Address] <= pf.Bits.Total)
+					}
+				}
+			}
+		}
+		if !fits {
+			return
+		}
+		after, _ := fleet.ClaimsAt(s, node, c, nil)
+		for _, h := range first {
+			if _, stays := s.Claims[h.ID]; stays && !slices.Contains(after, h) {
+				t.Fatalf("%+v had room and is now at %+v", h, after)
+			} else if stays {
+				stayed++
+			}
+		}
+	})
+	if stayed == 0 {
+		t.Error("no claim could stay")
+	}
+}
+
+// Of a link that has become too slow for its claims, one goes to another PF behind the bridge that has room.
+func TestClaimsLeaveSlowLink(t *testing.T) {
+	s := &fleet.State{Providers: []fleet.Provider{{ID: ovs, Name: ovs + ":red"}}, Claims: map[string]fleet.Claim{}}
+	c := fleettest.Capacity()
+	c.PFs[1].Network = "red"
+	for n := range byte(2) {
+		id := fleettest.VM(n)
+		s.Claims[id] = fleet.Claim{Consumer: id, Type: "INSTANCE", Amounts: fleet.Amounts{ovs: {fleet.ClassBits: 4e6}}}
+		c.Claims = append(c.Claims, api.HostClaimState{HostClaim: api.HostClaim{ID: id, PF: fleettest.PF0, Rate: api.Rate{Bits: 4e9}}})
+	}
+	for total, want := range map[float64][]string{10e9: {fleettest.PF0, fleettest.PF0}, 5e9: {fleettest.PF0, fleettest.PF1}} {
+		c.PFs[0].Bits.Total = total
+		list, err := fleet.ClaimsAt(s, node, c, nil)
+		if err != nil || len(list) != 2 || list[0].PF != want[0] || list[1].PF != want[1] {
+			t.Errorf("of %g bits/s: %+v, %v; want %v", total, list, err, want)
+		}
+	}
 }

@@ -21,8 +21,6 @@ type Ledger interface {
 	Overview(ctx context.Context) (State, error)
 	// Hosts returns all hosts that have been published, by name.
 	Hosts(ctx context.Context) ([]Host, error)
-	// Claim returns what a consumer has; false: nothing.
-	Claim(ctx context.Context, consumer string) (Claim, bool, error)
 	// Candidates returns where there is room, in no order.
 	Candidates(ctx context.Context, a Ask) ([]Candidate, error)
 	// Do carries out a Request. ErrStale, ErrFull, ErrInUse and ErrTaken say why not.
