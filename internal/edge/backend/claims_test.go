@@ -1,11 +1,15 @@
 package backend
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"sluice/api/v1"
 	"sluice/internal/model"
 )
 
@@ -65,5 +69,40 @@ func TestClaimsThatCannotBeSaved(t *testing.T) {
 	}
 	if len(b.overrides.Claims()) > 0 {
 		t.Error("they are in force")
+	}
+}
+
+// Claims that are not in force and whose file cannot be brought back are told so; told again, they are in force.
+func TestClaimsThatCannotBeUndone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "overrides.json")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b := host(t, path)
+	well := b.call
+	claims := []model.Claim{{VM: "a", Guarantee: model.Rate{Bits: 3e9}}}
+	b.call = func(context.Context, func(time.Time)) error { return errors.New("the loop is stuck") }
+	if _, _, err := b.SetClaims(t.Context(), claims); err == nil ||
+		!strings.HasPrefix(err.Error(), "nothing was changed: the loop is stuck; ") {
+		t.Errorf("a list that was brought back: %v", err)
+	}
+	b.call = func(context.Context, func(time.Time)) error {
+		return errors.Join(errors.New("the loop is stuck"), os.RemoveAll(filepath.Dir(path)))
+	}
+	_, _, err := b.SetClaims(t.Context(), claims)
+	var e *api.Error
+	if !errors.As(err, &e) || strings.Contains(e.Text, "nothing was changed") || !strings.Contains(e.Text, "claims.json may have the new list") ||
+		!strings.Contains(e.Remedy, "mkdir -p") || !strings.Contains(e.Remedy, "`sluice fleet publish` tells the daemon again") {
+		t.Errorf("one that was not: %+v", err)
+	}
+	if list := b.overrides.Claims(); len(list) > 0 {
+		t.Errorf("in force: %v", list)
+	}
+	b.call = well
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, changed, err := b.SetClaims(t.Context(), claims); err != nil || !changed {
+		t.Errorf("told again: changed %t, %v", changed, err)
 	}
 }

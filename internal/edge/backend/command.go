@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -144,13 +145,7 @@ func (b *Backend) change(ctx context.Context, c server.Command, edit func([]mode
 				b.core.Forgive(c.VM)
 			}
 		})
-		if err == nil {
-			err = failed
-		}
-		if err != nil {
-			return &api.Error{Text: fmt.Sprintf("nothing was changed: %v", err), Remedy: "see the daemon's log: journalctl -u sluice"}
-		}
-		return nil
+		return errors.Join(err, failed)
 	})
 }
 

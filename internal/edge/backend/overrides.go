@@ -107,9 +107,18 @@ func (w *Overrides) change(edit func([]model.Override) ([]model.Override, error)
 		return nil
 	}
 	if back := w.keep(before); back != nil {
-		return fmt.Errorf("%w; it is still in %s and takes effect at the next start: %w", err, w.path, back)
+		w.mu.Lock()
+		w.now = before
+		w.mu.Unlock()
+		text, remedy := back.Error(), "see the daemon's log: journalctl -u sluice"
+		if e := (*api.Error)(nil); errors.As(back, &e) {
+			text, remedy = e.Text, e.Remedy+"; then repeat the command, or its opposite"
+		}
+		return &api.Error{
+			Text: fmt.Sprintf("it is not in force (%v), but still in %s, and takes effect at the next start: %s", err, w.path, text), Remedy: remedy,
+		}
 	}
-	return err
+	return &api.Error{Text: fmt.Sprintf("nothing was changed: %v", err), Remedy: "see the daemon's log: journalctl -u sluice"}
 }
 
 // keep puts the overrides in force, storing them on disk first.

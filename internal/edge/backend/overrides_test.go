@@ -157,8 +157,12 @@ func TestWhatCannotBeUndoneIsTold(t *testing.T) {
 		return errors.Join(errors.New("the loop is stuck"), os.RemoveAll(dir))
 	}
 	_, err := b.Do(t.Context(), server.Command{Verb: api.VerbDrain})
-	if err == nil || !strings.Contains(err.Error(), "the loop is stuck") || !strings.Contains(err.Error(), "takes effect at the next start") {
+	if err == nil || !strings.Contains(err.Error(), "the loop is stuck") || !strings.Contains(err.Error(), "takes effect at the next start") ||
+		strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("have %v", err)
+	}
+	if list := b.overrides.List(); len(list) > 0 {
+		t.Errorf("in force: %v", list)
 	}
 }
 

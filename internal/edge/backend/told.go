@@ -24,21 +24,30 @@ type told[T any] struct {
 	list []T
 }
 
+// file is where the list is kept.
+func (t *told[T]) file(w *Overrides) string {
+	return filepath.Join(filepath.Dir(w.path), t.name+".json")
+}
+
 // keep puts a list in force, storing it on disk first.
 func (t *told[T]) keep(w *Overrides, list []T) error {
 	if w.path != "" {
 		text, err := json.MarshalIndent(map[string]any{"version": fileVersion, t.name: list}, "", "  ")
 		if err == nil {
-			err = statefile.Replace(filepath.Join(filepath.Dir(w.path), t.name+".json"), append(text, '\n'))
+			err = statefile.Replace(t.file(w), append(text, '\n'))
 		}
 		if err != nil {
 			return &api.Error{Text: fmt.Sprintf("%s cannot be saved: %v", t.what, err), Remedy: statefile.Remedy(filepath.Dir(w.path), err)}
 		}
 	}
+	t.set(w, list)
+	return nil
+}
+
+func (t *told[T]) set(w *Overrides, list []T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.list = slices.Clone(list)
-	return nil
 }
 
 // get returns the list in force.
@@ -90,9 +99,20 @@ func tell[T comparable](ctx context.Context, b *Backend, t *told[T], before, now
 	}
 	var failed error
 	err = b.call(ctx, func(time.Time) { failed = b.core.SetRules(b.overrides.Over(b.rules())) })
-	if err = errors.Join(err, failed); err != nil {
-		err = errors.Join(err, t.keep(b.overrides, before))
-		return false, &api.Error{Text: fmt.Sprintf("nothing was changed: %v", err), Remedy: "see the daemon's log: journalctl -u sluice"}
+	if err = errors.Join(err, failed); err == nil {
+		return true, nil
 	}
-	return true, nil
+	if back := t.keep(b.overrides, before); back != nil {
+		t.set(b.overrides, before) // so that the same, told again, is no repetition
+		text, remedy := back.Error(), ""
+		if e := (*api.Error)(nil); errors.As(back, &e) {
+			text, remedy = e.Text, e.Remedy+"; then "
+		}
+		return false, &api.Error{
+			Text: fmt.Sprintf("what was in force before still is (%v), but %s may have the new list, which would be in force after a restart: %v",
+				err, t.file(b.overrides), text),
+			Remedy: fmt.Sprintf("%s%s tells the daemon again, which mends both; `sluice capacity` shows what is in force", remedy, t.who),
+		}
+	}
+	return false, &api.Error{Text: fmt.Sprintf("nothing was changed: %v", err), Remedy: "see the daemon's log: journalctl -u sluice"}
 }
