@@ -109,6 +109,7 @@ const (
 	EswitchUnknown   EswitchMode = ""          // the driver has no such modes, or does not report them
 	EswitchLegacy    EswitchMode = "legacy"    // the NIC steers frames to VFs by their MAC and VLAN
 	EswitchSwitchdev EswitchMode = "switchdev" // the host steers frames through a representor of each VF; a VF without one is cut off
+	EswitchOnCard    EswitchMode = "on-card"   // the card's own processors steer, as on a DPU: its representors are there, not on this host
 )
 
 // Uplink is how a PF is connected to the switch that the VMs' taps are in.
@@ -122,6 +123,7 @@ type Uplink struct {
 	Why          string `json:"why,omitempty"`    // why no VM can use VFs of this PF; "" if VMs can
 	Passes       bool   `json:"passes,omitempty"` // the reason in Why may pass by itself, as when a bond changes its active port
 	Remedy       string `json:"remedy,omitempty"` // what a user can do about Why
+	Note         string `json:"note,omitempty"`   // what else a user should know, in the form "what; remedy"
 }
 
 // Port returns the port of its switch that leads to the PF.
@@ -235,9 +237,10 @@ type NIC struct {
 	Network  string   `json:"network"` // the bridge that its tap is a port of
 	VLAN     int      `json:"vlan"`
 	Failover Failover `json:"failover"`
-	FreePort Tri      `json:"free_port"` // a free hot-plug slot exists
-	LinkUp   Tri      `json:"link_up"`   // the tap is up and in its bridge: the virtio path works
-	VF       VFID     `json:"vf"`        // NoVF if none
+	FreePort Tri      `json:"free_port"`         // a free hot-plug slot exists
+	LinkUp   Tri      `json:"link_up"`           // the tap is up and in its bridge: the virtio path works
+	Refused  string   `json:"refused,omitempty"` // why no VF can be behind it, given how it is connected, in the form "why; remedy"
+	VF       VFID     `json:"vf"`                // NoVF if none
 	VFAlias  string   `json:"vf_alias,omitempty"`
 	VFOwner  Owner    `json:"vf_owner,omitempty"`
 	Route    string   `json:"route,omitempty"`     // the port that its switch is configured to send its frames to; "" if not configured

@@ -88,6 +88,9 @@ func pfAdvice(pf *model.PF) (out []model.Problem) {
 		}
 		return []model.Problem{info(pf.Name, "its VFs are not in Sluice's pool", "list it under pfs: in sluice.yaml if they should be")}
 	}
+	if what, remedy, _ := strings.Cut(pf.Uplink.Note, "; "); what != "" {
+		out = append(out, info(pf.Name, what, remedy))
+	}
 	if pf.Caps.VFCounters != model.Yes {
 		out = append(out, info(pf.Name, "its driver "+pf.Driver+" does not count per VF", "run qemu-guest-agent in each guest that may have "+
 			"one of its VFs, else its load soon becomes unknown; if all run it, there is nothing to do"))
@@ -158,7 +161,12 @@ func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) (out []mode
 	}
 	served := false
 	for k := range vm.NICs {
-		if nic := &vm.NICs[k]; nets[nic.Network] {
+		nic := &vm.NICs[k]
+		if nic.Refused != "" && nic.Failover != model.FailoverNone {
+			served = true
+			why, remedy, _ := strings.Cut(nic.Refused, "; ")
+			out = append(out, problem(vm.Name, "NIC "+nic.Alias+" can have no VF: "+why, remedy))
+		} else if nets[nic.Network] {
 			served = true
 			out = nicTroubles(nicAdvice(out, vm, nic), vm, nic, nets)
 		}

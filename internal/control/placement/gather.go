@@ -116,6 +116,8 @@ func (d *Decider) veto(vm *model.VM, e *entry, holds bool) string {
 		return "the domain is " + string(vm.State) + "; it is left alone until it runs"
 	case nic == nil:
 		return whyNone(vm, e.rule)
+	case nic.Refused != "":
+		return nic.Refused
 	case nic.LinkUp == model.No:
 		return "its virtio path is broken: tap " + nic.Tap + " is down or not in a bridge; repair that first"
 	}

@@ -57,6 +57,10 @@ func (d *Domain) noteMAC(x *libvirtxml.DomainInterface) {
 	d.macs[mac] = cmp.Or(aliasName(x.Alias), "an interface")
 }
 
+// VHostUser is model.NIC.Refused of a NIC whose frames go between QEMU and a switch in user space.
+const VHostUser = "it is a vhost-user interface, whose frames pass no interface of the host; " +
+	"use <interface type='bridge'> with <virtualport type='openvswitch'/> on a bridge of Open vSwitch's kernel datapath"
+
 const unresolved = "net:"
 
 // addInterface adds virtio NICs, hostdevs, and the functions of virtual PFs, which may be of another model.
@@ -77,7 +81,10 @@ func (d *Domain) addInterface(x *libvirtxml.DomainInterface) error {
 		Network: sourceNetwork(x.Source), VLAN: vlanTag(x.VLan),
 		FreePort: model.TriOf(d.Ports > 0),
 	}
-	if x.Target != nil {
+	switch {
+	case x.Source != nil && x.Source.VHostUser != nil: // its target is the switch's port, and no interface of the host
+		n.Refused = VHostUser
+	case x.Target != nil:
 		n.Tap = x.Target.Dev
 	}
 	if x.Teaming != nil && x.Teaming.Type == "persistent" {

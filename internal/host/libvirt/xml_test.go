@@ -87,6 +87,11 @@ func TestParseVariants(t *testing.T) {
 			strings.Replace(q35, "<source network='lan'/>", "<source network='lan' bridge='br7'/>", 1),
 			func(d *Domain) bool { return d.NICs[1].Network == "br7" },
 		},
+		"vhost-user": {
+			`<domain><uuid>u</uuid><devices><interface type='vhostuser'><mac address='52:54:00:00:00:01'/>
+				<source type='unix' path='/run/vhu1' mode='server'/><target dev='vhu1'/><model type='virtio'/></interface></devices></domain>`,
+			func(d *Domain) bool { return d.NICs[0].Refused == VHostUser && d.NICs[0].Tap == "" },
+		},
 		"no devices": {"<domain><uuid>u</uuid></domain>", func(d *Domain) bool { return d.Ports == 0 && d.NICs == nil }},
 	} {
 		d, err := parseDomain(tc.doc)

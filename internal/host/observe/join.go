@@ -120,7 +120,7 @@ func (j *joiner) tap(nic *model.NIC) {
 	nic.TapIndex = l.Index
 	port, known := j.uplinks.Tap(&j.links, l)
 	if known {
-		nic.Network = port.Switch
+		nic.Network, nic.Refused = port.Switch, cmp.Or(nic.Refused, port.Refused)
 		nic.VLAN = cmp.Or(port.VLAN, nic.VLAN)
 	} else if master := j.links.Master(l); master != nil {
 		port.Up = master.Up

@@ -32,6 +32,10 @@ func (s Set) find(links *Links, pf *model.PF) model.Uplink {
 		up, ok := u.PF(links, pf)
 		if ok {
 			up.Kind = u.Kind()
+			if pf.Eswitch == model.EswitchOnCard {
+				up.Why, up.Passes = onCard(pf), false
+				up.Remedy = "use Sluice in mode observe; for VFs, set the card to the mode in which the host manages its embedded switch (NIC mode)"
+			}
 			return up
 		}
 		if i == 0 {
@@ -42,6 +46,11 @@ func (s Set) find(links *Links, pf *model.PF) model.Uplink {
 		}
 	}
 	return model.Uplink{Why: why, Remedy: cmp.Or(strings.Join(remedies, ", or "), "connect it by a Linux bridge")}
+}
+
+// onCard is why the VFs of a DPU are not used.
+func onCard(pf *model.PF) string {
+	return "the card's own processors steer what VFs of " + pf.Name + " send and receive, as on a DPU, and their representors are not on this host"
 }
 
 // Tap returns the port and switch of a tap; false: no known switch has it.

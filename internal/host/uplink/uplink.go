@@ -51,6 +51,8 @@ type Port struct {
 	Switch string
 	VLAN   int  // in which the switch keeps the tap; 0: none, or as libvirt says
 	Up     bool // the switch passes frames
+	// Refused is why no VF can stand in for it, in the form "why; remedy"; "": one can.
+	Refused string
 }
 
 // Writer changes where the frames for one MAC go. Each method names a state and reads it back, so it succeeds if the state already holds.

@@ -92,7 +92,7 @@ func busy(err error) string {
 }
 
 // eswitch reads the mode of a device's embedded switch, model.EswitchUnknown if the driver has none or does not report it.
-func (d *devlink) eswitch(ctx context.Context, dev model.PCIAddress) (model.EswitchMode, error) {
+func (d *devlink) eswitch(ctx context.Context, dev model.PCIAddress, driver string) (model.EswitchMode, error) {
 	family, err := sysif.GenericFamily(ctx, d.conn, "devlink")
 	if err != nil {
 		return model.EswitchUnknown, sysif.Absent(err)
@@ -100,7 +100,16 @@ func (d *devlink) eswitch(ctx context.Context, dev model.PCIAddress) (model.Eswi
 	req := devlinkRequest(family, unix.DEVLINK_CMD_ESWITCH_GET)
 	req.String(unix.DEVLINK_ATTR_BUS_NAME, "pci").String(unix.DEVLINK_ATTR_DEV_NAME, string(dev))
 	mode, err := rtnl.Get(ctx, d.conn, req, decodeEswitch)
+	if managedElsewhere(driver, err) {
+		return model.EswitchOnCard, nil
+	}
 	return mode, sysif.Absent(err)
+}
+
+// managedElsewhere reports whether a driver refuses to tell the mode because another processor manages the embedded switch. mlx5_core,
+// which always has modes, does so on the host of a DPU (mlx5_eswitch_check).
+func managedElsewhere(driver string, err error) bool {
+	return driver == "mlx5_core" && errors.Is(err, unix.EOPNOTSUPP)
 }
 
 // eswitchModes maps enum devlink_eswitch_mode.

@@ -125,11 +125,26 @@ func TestDevlinkWithoutRates(t *testing.T) {
 	if got, err := h.devlink.list(kerneltest.Soon(t), "0000:03:00.0"); err != nil || len(got) != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if mode, err := h.devlink.eswitch(kerneltest.Soon(t), "0000:03:00.0"); err != nil || mode != model.EswitchUnknown {
+	if mode, err := h.devlink.eswitch(kerneltest.Soon(t), "0000:03:00.0", "mlx5_core"); err != nil || mode != model.EswitchUnknown {
 		t.Errorf("mode of a device that is not there: %q, %v", mode, err)
 	}
 	if err := sysif.Absent(unix.EACCES); !errors.Is(err, unix.EACCES) {
 		t.Errorf("a refusal: %v", err)
+	}
+}
+
+// Only mlx5_core tells by EOPNOTSUPP that the embedded switch is managed elsewhere: others have no modes then.
+func TestManagedElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		driver string
+		err    error
+		want   bool
+	}{
+		{"mlx5_core", unix.EOPNOTSUPP, true}, {"mlx5_core", unix.ENODEV, false}, {"mlx5_core", nil, false}, {"igb", unix.EOPNOTSUPP, false},
+	} {
+		if got := managedElsewhere(c.driver, c.err); got != c.want {
+			t.Errorf("%s, %v: %v", c.driver, c.err, got)
+		}
 	}
 }
 

@@ -84,7 +84,7 @@ func (h *Functions) addNetlink(ctx context.Context, pf *PFInfo) error {
 	}
 	// Without the mode nothing may be decided: a VF of a PF in switchdev mode is cut off. Devlink does not tell it to processes
 	// without privileges, but those change nothing.
-	if pf.Eswitch, err = h.devlink.eswitch(ctx, pf.Address); err != nil && !errors.Is(err, os.ErrPermission) {
+	if pf.Eswitch, err = h.devlink.eswitch(ctx, pf.Address, pf.Driver); err != nil && !errors.Is(err, os.ErrPermission) {
 		return sysif.Fail("read the mode of the embedded switch of", "PF "+pf.Name, err)
 	}
 	pf.SelfFDB, err = h.bridges.SelfsOf(ctx, pf.Name, pf.Index)

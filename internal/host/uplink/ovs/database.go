@@ -37,14 +37,16 @@ type (
 		VLANMode   *string  `ovsdb:"vlan_mode"`
 	}
 	interfaceRow struct {
-		UUID string            `ovsdb:"_uuid"`
-		Name string            `ovsdb:"name"`
-		Type string            `ovsdb:"type"`
-		IDs  map[string]string `ovsdb:"external_ids"`
+		UUID    string            `ovsdb:"_uuid"`
+		Name    string            `ovsdb:"name"`
+		Type    string            `ovsdb:"type"`
+		Options map[string]string `ovsdb:"options"`
+		IDs     map[string]string `ovsdb:"external_ids"`
 	}
 	rootRow struct {
-		UUID string            `ovsdb:"_uuid"`
-		IDs  map[string]string `ovsdb:"external_ids"`
+		UUID   string            `ovsdb:"_uuid"`
+		IDs    map[string]string `ovsdb:"external_ids"`
+		Config map[string]string `ovsdb:"other_config"`
 	}
 )
 
@@ -63,6 +65,8 @@ type topology struct {
 	interfaces  map[string]*interfaceRow // by name, also those in no bridge
 	integration string                   // OVN's bridge, "": OVN does not use this host
 	mapped      map[string]bool          // the bridges through which OVN reaches physical networks
+	neutron     map[string]bool          // the bridges that Neutron's Open vSwitch agent has connected with each other
+	offload     bool                     // Open vSwitch lets NICs forward frames themselves
 }
 
 // database follows the database of Open vSwitch. It never waits for it: what it says is what was last known.
@@ -252,8 +256,8 @@ func monitorOf(c client.Client) *client.Monitor {
 	return c.NewMonitor(
 		client.WithTable(b, &b.Name, &b.Ports, &b.Datapath, &b.FailMode, &b.Controller),
 		client.WithTable(p, &p.Name, &p.Interfaces, &p.Tag, &p.Trunks, &p.VLANMode),
-		client.WithTable(i, &i.Name, &i.Type, &i.IDs),
-		client.WithTable(r, &r.IDs),
+		client.WithTable(i, &i.Name, &i.Type, &i.Options, &i.IDs),
+		client.WithTable(r, &r.IDs, &r.Config),
 	)
 }
 
@@ -266,6 +270,7 @@ func (d *database) read(c client.Client) error {
 	now := connect(rows[bridgeRow](known, "Bridge"), rows[portRow](known, "Port"), rows[interfaceRow](known, "Interface"))
 	for _, r := range rows[rootRow](known, "Open_vSwitch") {
 		now.ovn(r.IDs)
+		now.offload = r.Config["hw-offload"] == "true"
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -294,6 +299,7 @@ func rows[T any](known *cache.TableCache, table string) (list []*T) {
 func connect(bridges []*bridgeRow, ports []*portRow, interfaces []*interfaceRow) topology {
 	t := topology{
 		ports: map[string]port{}, bridges: map[string]*bridgeRow{}, interfaces: map[string]*interfaceRow{}, mapped: map[string]bool{},
+		neutron: map[string]bool{},
 	}
 	byUUID, inPort := map[string]*interfaceRow{}, map[string]*portRow{}
 	for _, i := range interfaces {
@@ -312,6 +318,9 @@ func connect(bridges []*bridgeRow, ports []*portRow, interfaces []*interfaceRow)
 			for _, id := range p.Interfaces {
 				if i := byUUID[id]; i != nil {
 					t.ports[i.Name] = port{b, p, i.Type}
+					if ofNeutron(i) {
+						t.neutron[b.Name] = true
+					}
 				}
 			}
 		}

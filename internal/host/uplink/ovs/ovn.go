@@ -58,7 +58,7 @@ func (o *OVN) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool) {
 			Remedy: "see where the representors are: devlink port show; ip -d link",
 		}, false
 	}
-	up = model.Uplink{Switch: br.Name, Port: pf.Name, Representors: true}
+	up = model.Uplink{Switch: br.Name, Port: pf.Name, Representors: true, Note: t.offloads()}
 	switch {
 	case p.kind != "":
 		up.Why = fmt.Sprintf("%s is a port of type %s, which no interface of the host is", pf.Name, p.kind)
@@ -94,7 +94,15 @@ func (t *topology) strangers(links *uplink.Links, pf *model.PF) {
 func (o *OVN) Tap(links *uplink.Links, tap *netdev.Link) (uplink.Port, bool) {
 	p, ok := o.Switch.Tap(links, tap)
 	t, _ := o.db.state()
+	if at := t.ports[tap.Name]; ok && p.Refused == "" && at.Tag != nil {
+		p.Refused = taggedPort(tap.Name)
+	}
 	return p, ok && p.Switch == t.integration
+}
+
+// taggedPort is why OVN's rules would not hold for a VF of a port.
+func taggedPort(tap string) string {
+	return "tap " + tap + " has a tag, and OVN knows none; ovs-vsctl clear port " + tap + " tag"
 }
 
 // Connection implements uplink.Reader.

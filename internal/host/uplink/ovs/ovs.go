@@ -65,9 +65,16 @@ func (s *Switch) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 	t, err := s.db.state()
 	p, known := t.ports[pf.Name]
 	master := links.Master(links.ByName[pf.Name])
+	dpdk, at, driven := t.dpdkPort(pf.Address)
 	switch {
+	case driven && !known:
+		up = model.Uplink{Switch: at.bridge.Name, Port: dpdk}
+		up.Why, up.Remedy = s.refuse(pf, &at)
+		return up, true
+	case master != nil && master.Kind == "bond" && t.ports[master.Name].bridge != nil:
+		return bonded(pf, master, t.ports[master.Name].bridge), true
 	case known:
-		up = model.Uplink{Switch: p.bridge.Name, Port: pf.Name}
+		up = model.Uplink{Switch: p.bridge.Name, Port: pf.Name, Note: t.offloads()}
 		up.Why, up.Remedy = s.refuse(pf, &p)
 		if up.Why == "" && t.mapped[p.bridge.Name] && t.integration != "" {
 			up.Why = fmt.Sprintf("OVN sends what %s carries through its access lists, which a VF of a NIC in mode legacy would go round", pf.Name)
@@ -82,40 +89,15 @@ func (s *Switch) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 		}
 		up.Remedy, up.Passes = "systemctl status openvswitch-switch", true
 		return up, true
+	case err == nil && len(t.neutron) > 0:
+		up.Why, up.Remedy = neutronAgent(pf, "the bridges of this host")
+		return up, true
 	case err == nil && len(t.bridges) > 0:
 		return model.Uplink{
 			Why: pf.Name + " is in no bridge of Open vSwitch", Remedy: fmt.Sprintf("put it into one: ovs-vsctl add-port BRIDGE %s", pf.Name),
 		}, false
 	}
 	return model.Uplink{Why: "there is no Open vSwitch here"}, false
-}
-
-// refuse returns why frames cannot be steered to a PF's VFs, and the remedy.
-func (s *Switch) refuse(pf *model.PF, p *port) (why, remedy string) {
-	b := p.bridge
-	switch {
-	case p.kind != "":
-		return fmt.Sprintf("%s is a port of type %s, which no interface of the host is", pf.Name, p.kind),
-			"use Open vSwitch's kernel datapath, or Sluice in mode observe"
-	case b.Datapath == "netdev" && !s.userspace:
-		return fmt.Sprintf("the datapath of %s is in user space, where no frame passes the programs that send it to a VF", b.Name),
-			"use Open vSwitch's kernel datapath: ovs-vsctl set bridge " + b.Name + " datapath_type=system"
-	case len(b.Controller) > 0 || b.FailMode != nil && *b.FailMode == "secure":
-		return fmt.Sprintf("a controller decides where %s sends frames, and a VF of %s would go round what it forbids", b.Name, pf.Name),
-			"use a bridge without controller and with fail_mode standalone, or OVN with a NIC in mode switchdev"
-	case pf.Eswitch == model.EswitchSwitchdev:
-		return fmt.Sprintf("%s is in mode switchdev, in which each VF has a port of its own, which Sluice steers under OVN only",
-				pf.Name),
-			fmt.Sprintf("use mode legacy, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; "+
-				"devlink dev eswitch set pci/%[2]s mode legacy", pf.Name, pf.Address)
-	case len(p.Interfaces) > 1:
-		return fmt.Sprintf("%s is in bond %s of Open vSwitch, which may send frames through another NIC than that of the VF", pf.Name, p.Name),
-			"make the PF a port of its own, or use an active-backup bond of the kernel in a Linux bridge"
-	case p.Tag != nil || p.VLANMode != nil && *p.VLANMode != "trunk":
-		return fmt.Sprintf("%s is an access port of VLAN %d: what a VF sends does not pass it and would carry no tag", pf.Name, tagOf(p)),
-			"make it a trunk, and the VMs' ports access ports: ovs-vsctl clear port " + pf.Name + " tag vlan_mode"
-	}
-	return "", ""
 }
 
 func tagOf(p *port) int {
@@ -125,11 +107,6 @@ func tagOf(p *port) int {
 	return *p.Tag
 }
 
-// trunk reports whether a port carries tagged frames.
-func trunk(p *port) bool {
-	return len(p.Trunks) > 0 || p.VLANMode != nil && *p.VLANMode != "access"
-}
-
 // Tap implements uplink.Reader.
 func (s *Switch) Tap(_ *uplink.Links, tap *netdev.Link) (uplink.Port, bool) {
 	t, _ := s.db.state()
@@ -137,7 +114,11 @@ func (s *Switch) Tap(_ *uplink.Links, tap *netdev.Link) (uplink.Port, bool) {
 	if !ok {
 		return uplink.Port{}, false
 	}
-	return uplink.Port{Switch: p.bridge.Name, VLAN: tagOf(&p), Up: true}, true
+	at := uplink.Port{Switch: p.bridge.Name, VLAN: tagOf(&p), Up: true}
+	if trunk(&p) {
+		at.Refused = trunkPort(tap.Name)
+	}
+	return at, true
 }
 
 // Connection implements uplink.Reader.
