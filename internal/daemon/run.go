@@ -29,6 +29,7 @@ import (
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/observe"
+	"sluice/internal/host/others"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/host/uplink/ovs"
@@ -81,6 +82,7 @@ func openHost(ctx context.Context, c *config.Config, log *slog.Logger) (*host, e
 	}
 	h.guests = guest.NewCollector(guest.New(h.virt))
 	options.Reports = h.guests.Reports
+	options.Others = func(list []others.Interface) []model.Problem { return others.Find("/", list) }
 	h.source = observe.New(h.kernel, h.uplinks, h.virt, h.guests, options)
 	return h, nil
 }

@@ -94,6 +94,7 @@ type VFStep struct {
 	MAC       MAC        `json:"mac,omitzero"`
 	VLAN      int        `json:"vlan,omitempty"`
 	MaxTxRate uint64     `json:"max_tx_rate_bits,omitempty"` // bits/s, 0: none
+	MinTxRate uint64     `json:"min_tx_rate_bits,omitempty"` // bits/s, 0: none
 	// Port is the VF's representor, where what it sends is limited to MaxPackets packets/s (0: not); "": it has none.
 	Port       string `json:"port,omitempty"`
 	MaxPackets uint64 `json:"max_packets_s,omitempty"`

@@ -30,9 +30,9 @@ func (c *Core) Applied(now time.Time, batch []Order, applied []model.Limit, err 
 	if err != nil {
 		explain(err, reasons)
 	}
-	worked := make(map[model.LimitKey]bool, len(applied))
+	worked := make(map[model.LimitKey]*model.Limit, len(applied))
 	for i := range applied {
-		worked[applied[i].LimitKey] = true
+		worked[applied[i].LimitKey] = &applied[i]
 	}
 	for i := range batch {
 		key := batch[i].LimitKey
@@ -41,13 +41,13 @@ func (c *Core) Applied(now time.Time, batch []Order, applied []model.Limit, err 
 			continue
 		}
 		var failed error
-		if !worked[key] {
+		if worked[key] == nil {
 			if failed = reasons[key]; failed == nil {
 				failed = fmt.Errorf("%s could not be set; it is tried again", s.by)
 			}
 		}
 		if s.End(now, s.attempt, failed, limitRest) && failed == nil {
-			s.wrong = false
+			s.wrong, s.worked, s.least = false, true, worked[key].Guarantee
 		}
 	}
 }

@@ -18,6 +18,12 @@ type limitState struct {
 	attempt uint64    // number of the last attempt
 	order   uint64    // number of its Order
 	wrong   bool      // the observed state differs from what was applied, however little
+	worked  bool      // an attempt has succeeded
+	least   uint64    // the guarantee that the NIC gives since the last success, bits/s
+
+	sent   model.Limit // what the last attempt applied
+	undone int         // how often somebody changed what was applied, until it has stayed for a while
+	rest   time.Time   // until when that is not applied again
 }
 
 // inForce reports whether anything is limited, as far as is known.
@@ -59,6 +65,35 @@ const (
 
 // limitRest is the delay before a failed Limit is retried.
 var limitRest = reconcile.Backoff{First: 30 * time.Second, Most: 30 * time.Second}
+
+// undoneRest is how long a Limit that somebody changes again and again stays changed: the first times it is applied again at once.
+var undoneRest = reconcile.Backoff{First: 10 * time.Second, Most: 2 * time.Minute}
+
+const (
+	undoneAtOnce = 3                // changes by somebody else that are undone at once, and not reported
+	undoneMemory = 10 * time.Minute // without such a change they are forgotten
+)
+
+// sawOther records that somebody changed what was applied.
+func (s *limitState) sawOther(now time.Time) {
+	if !s.wrong && s.worked {
+		s.undone++
+		s.rest = now.Add(undoneRest.After(s.undone - undoneAtOnce))
+	}
+	s.wrong = true
+}
+
+// sawSame records that what was applied still holds.
+func (s *limitState) sawSame(now time.Time) {
+	if s.undone > 0 && now.Sub(s.rest) > undoneMemory {
+		s.undone = 0
+	}
+}
+
+// contested reports whether nothing but somebody else's change is to be undone, which has been undone too often just now.
+func (s *limitState) contested(now time.Time) bool {
+	return s.wrong && now.Before(s.rest) && sameLimit(&s.Want, &s.sent)
+}
 
 // follow determines the enforcer of the Limit. A Limit whose enforcer has changed is applied again.
 func (s *limitState) follow(w *World) {
@@ -183,7 +218,7 @@ func (c *Core) emit(now time.Time, s *limitState) {
 		return
 	case !s.Ready(now):
 		return
-	case !s.inForce() && s.Want.Lifts():
+	case !s.inForce() && s.Want.Lifts(), s.contested(now):
 		return
 	}
 	changed := !s.inForce() || s.wrong || !sameLimit(&s.Want, &s.Has)
@@ -191,7 +226,7 @@ func (c *Core) emit(now time.Time, s *limitState) {
 		return
 	}
 	c.orders++
-	s.attempt, s.order = s.Begin(now.Add(s.patience())), c.orders
+	s.attempt, s.order, s.sent = s.Begin(now.Add(s.patience())), c.orders, s.Want
 	o := Order{s.Want, s.order}
 	if changed {
 		c.changes++

@@ -795,6 +795,76 @@ func TestPacketsAtRepresentors(t *testing.T) {
 	}
 }
 
+// What somebody else makes of a VF's rates, its guarantee among them, is seen and undone, and reported if it happens again and again. Sluice
+// then waits longer each time instead of undoing it in a loop.
+func TestRatesThatOthersSet(t *testing.T) {
+	for name, spoil := range map[string]func(*model.VF){
+		"a limit":     func(vf *model.VF) { vf.MaxTxRate = 7e9 },
+		"a guarantee": func(vf *model.VF) { vf.MinTxRate = 0 },
+	} {
+		r := newRig(t, 1)
+		pf := &r.world.Snapshot.PFs[0]
+		pf.Caps.MinTxRate = model.Yes
+		r.rule(0, model.SLA{Limit: model.Rate{Bits: 2e9}, Guarantee: model.Rate{Bits: 1e9}})
+		r.follow()
+		r.plug(0, 0)
+		var last Order
+		own := func() {
+			pf.VFs[0].MaxTxRate, pf.VFs[0].MinTxRate = model.WholeMbit(last.Tightest().Bits), last.Guarantee
+		}
+		applied := func() bool {
+			for _, o := range r.tick() {
+				if o.Path == model.PathVF && o.Dir == model.Tx {
+					last = o
+					return true
+				}
+			}
+			return false
+		}
+		second := func() bool {
+			r.now = r.now.Add(time.Second)
+			r.follow()
+			return applied()
+		}
+		for range 3 { // the plug, and what follows it
+			if second() {
+				own()
+			}
+		}
+		if second() {
+			t.Errorf("%s: applied although nothing has changed", name)
+		}
+		spoil(&pf.VFs[0])
+		if !second() {
+			t.Errorf("%s: not applied again when somebody changed it", name)
+		}
+		own()
+		second()
+		if p := r.c.View().Problems; len(p) > 0 {
+			t.Errorf("%s: reported after one change: %+v", name, p)
+		}
+		undone := 0
+		for range 600 { // somebody sets it again within a second, for ten minutes
+			spoil(&pf.VFs[0])
+			if second() {
+				undone++
+				own()
+				second()
+			}
+		}
+		if undone < 3 || undone > 12 {
+			t.Errorf("%s: undone %d times in ten minutes", name, undone)
+		}
+		if p := r.c.View().Problems; !slices.ContainsFunc(p, func(p model.Problem) bool { return strings.Contains(p.Text, "somebody else has set") }) {
+			t.Errorf("%s: not reported: %+v", name, p)
+		}
+		r.world.Rules.VMs = nil
+		if r.rule(0, model.SLA{Limit: model.Rate{Bits: 5e8}}); !second() {
+			t.Errorf("%s: another limit waits", name)
+		}
+	}
+}
+
 // Drivers refuse a maximum above the speed of their link; a limit in the guest may be any.
 func TestLimitAboveTheLinkOnVFs(t *testing.T) {
 	for by, want := range map[string]model.Rate{"max_tx_rate": gbit(10), "guest-htb": gbit(40)} {

@@ -24,6 +24,9 @@ func (c *Core) View() *model.Bandwidth {
 	for _, n := range c.nics {
 		v.NICs = append(v.NICs, n.view(c))
 		lacking.of(n).explain(&v.NICs[len(v.NICs)-1])
+		if s := &n.limits[slot(model.PathVF, model.Tx)]; s.undone > undoneAtOnce {
+			v.Problems = append(v.Problems, n.contest(s))
+		}
 	}
 	for _, p := range c.vpfs {
 		v.VirtualPFs = append(v.VirtualPFs, p.view(c))
@@ -90,6 +93,17 @@ func (n *nic) view(c *Core) model.NICBandwidth {
 	}
 	v.Code, v.Why = n.reason(c)
 	return v
+}
+
+// contest says that somebody else sets the rates of a NIC's VF too.
+func (n *nic) contest(s *limitState) model.Problem {
+	return model.Problem{
+		Subject: n.vmName,
+		Text: fmt.Sprintf("somebody else has set the rates of VF %s %d times, which Sluice sets too; it waits up to %s before it sets them again",
+			n.vf, s.undone, undoneRest.Most),
+		Remedy: "leave them to one: take qos_hwol out of the extensions of Neutron's agent if it is there, or set vf_rates: none for " + n.vf.PF +
+			" in sluice.yaml",
+	}
 }
 
 // dropped counts what policers dropped, at the tap and at the representor of the VF.

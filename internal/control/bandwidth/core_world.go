@@ -82,6 +82,7 @@ type uplink struct {
 	total        *model.Carried
 	up           bool // it has a carrier
 	packets      bool // packets/s of its VFs can be limited
+	guards       bool // the NIC gives VFs a guarantee
 	root         limitState
 	port         pathCount
 	host         float64   // bits/s that the host itself sends there
@@ -284,8 +285,14 @@ func (n *nic) readBack(read time.Time, vf *model.VF) {
 	if model.WholeMbit(has.Bits) != vf.MaxTxRate || has.Packets != vf.MaxPackets && (n.polices() || vf.MaxPackets != 0) {
 		seen, wrong = model.Limit{LimitKey: s.key, Rate: model.Rate{Bits: vf.MaxTxRate, Packets: vf.MaxPackets}}, true
 	}
-	if s.Saw(read, seen) && wrong { // it stays wrong until applied again: later Snapshots are compared with seen
-		s.wrong = true
+	if n.link != nil && n.link.guards && vf.RateNode == "" && s.worked && vf.MinTxRate != s.least {
+		wrong = true
+	}
+	switch counts := s.Saw(read, seen); {
+	case counts && wrong: // it stays wrong until applied again: later Snapshots are compared with seen
+		s.sawOther(read)
+	case counts && !s.wrong:
+		s.sawSame(read)
 	}
 }
 
@@ -312,7 +319,7 @@ func (c *Core) linkOf(snap *model.Snapshot, in *model.NIC) *uplink {
 		c.links = append(c.links, l)
 	}
 	l.gone, l.up, l.speed, l.said = false, pf.LinkUp, pf.Shared(), pf.Capacity()
-	l.packets = pf.Caps.VFPackets == model.Yes
+	l.packets, l.guards = pf.Caps.VFPackets == model.Yes, pf.Caps.MinTxRate == model.Yes
 	l.rated = cmp.Or(pf.Speed, l.rated)
 	return l
 }

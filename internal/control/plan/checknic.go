@@ -154,7 +154,7 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	pf := c.snap.FindPF(n.VF.PF)
 	here := pf.Uplink.Switch == n.Network && n.Network != "" // else the VLAN is unknown, too
 	if set := step(model.StepSetVF); here && set.VF.VLAN != vf.VLAN {
-		set.VF.MaxTxRate, set.VF.MaxPackets = vf.MaxTxRate, vf.MaxPackets // set-vf sets these too
+		set.VF.MaxTxRate, set.VF.MinTxRate, set.VF.MaxPackets = vf.MaxTxRate, vf.MinTxRate, vf.MaxPackets // set-vf sets these too
 		c.add(FindWrongVLAN, "VM "+vm.Name, fmt.Sprintf("holds VF %s, which carries VLAN %d, while its virtio NIC is in VLAN %d (0: none)", n.VF,
 			vf.VLAN, set.VF.VLAN),
 			set, step(model.StepFollowGuest), step(model.StepAnnounce))

@@ -217,6 +217,24 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// The repair of a VLAN changes the VLAN of a VF in use, and none of its rates.
+func TestVLANIsRepairedAlone(t *testing.T) {
+	s := world()
+	vf := &s.PFs[0].VFs[0]
+	s.PFs[0].Uplink.Switch, vf.VLAN, vf.MaxTxRate, vf.MinTxRate, vf.MaxPackets = "br0", 9, 3e9, 1e9, 5000
+	for _, f := range NewChecker().Check(s, nobody{}, DefaultTimeouts) {
+		if f.Code != FindWrongVLAN {
+			continue
+		}
+		if set := f.Repair[0].VF; set.MaxTxRate != vf.MaxTxRate || set.MinTxRate != vf.MinTxRate || set.MaxPackets != vf.MaxPackets ||
+			set.VLAN != s.VMs[0].NICs[0].VLAN {
+			t.Errorf("the repair sets %+v", set)
+		}
+		return
+	}
+	t.Error("no wrong VLAN was found")
+}
+
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name  string

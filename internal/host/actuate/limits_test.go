@@ -146,9 +146,12 @@ func TestLimitsInPackets(t *testing.T) {
 	}
 	f.vms[0].Hostdevs = nil
 	step := model.Step{Kind: model.StepSetVF, Subject: model.Subject{VM: id(1)}, VF: model.VFStep{ID: vf.ID, Address: addr(0), MAC: mac(1)}}
-	step.VF.Port, step.VF.MaxPackets = "rep0", 7000
+	step.VF.Port, step.VF.MaxPackets, step.VF.MaxTxRate, step.VF.MinTxRate = "rep0", 7000, 2e9, 1e9
 	if err := a.Do(t.Context(), step); err != nil || at() != 7000 {
 		t.Errorf("set-vf: %v, at the representor %d", err, at())
+	}
+	if s := f.vfs[0].set; s.MaxTxRate != 2e9 || s.MinTxRate != 1e9 {
+		t.Errorf("set-vf sets %+v", s)
 	}
 	step.Kind, step.VF.MaxPackets = model.StepClearVF, 0
 	f.fail["UpdateTap"] = fmt.Errorf("representor: %w", model.ErrGone)

@@ -22,7 +22,9 @@ func (a *Actuator) setUp(ctx context.Context, s model.Step) error {
 	case model.StepSetMAC:
 		return a.kernel.SetVFMAC(ctx, s.VF.ID.PF, s.VF.ID.Index, s.VF.MAC)
 	}
-	note, err := a.kernel.SetVF(ctx, s.VF.ID.PF, s.VF.ID.Index, vf.Settings{VLAN: s.VF.VLAN, SpoofCheck: true, MaxTxRate: s.VF.MaxTxRate})
+	note, err := a.kernel.SetVF(ctx, s.VF.ID.PF, s.VF.ID.Index, vf.Settings{
+		VLAN: s.VF.VLAN, SpoofCheck: true, MaxTxRate: s.VF.MaxTxRate, MinTxRate: s.VF.MinTxRate,
+	})
 	a.note(s, note)
 	if err == nil && s.VF.Port != "" {
 		_, err = a.police(ctx, s.VF.Port, s.VF.MaxPackets)

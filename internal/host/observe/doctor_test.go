@@ -10,6 +10,8 @@ import (
 	"sluice/internal/control/doctor"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/netdev"
+	"sluice/internal/host/others"
+	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
 
@@ -189,5 +191,28 @@ func TestDoctorRefusesSwitchdev(t *testing.T) {
 	if len(got) != 1 || got[0].Subject != "pf0" || !strings.Contains(got[0].Text,
 		"no VM can use its VFs: the NIC's embedded switch is in mode switchdev") || !strings.Contains(got[0].Remedy, "mode legacy") {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// Other programs are asked about the VFs of the pool and their representors, now and then, and what they do is reported.
+func TestDoctorFindsOthers(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 3, counting)
+	f.pfs[0].Uses = []vf.Use{{}, {HostNetdev: "eth7"}, {}}
+	var asked []others.Interface
+	calls := 0
+	s := New(f, f.uplinks(), f, f, Options{Pool: Pool{"pf0": {VFs: []int{0, 1}}}, Others: func(list []others.Interface) []model.Problem {
+		asked, calls = list, calls+1
+		return []model.Problem{{Subject: "pf0", Text: "somebody else", Remedy: "stop it", Info: true}}
+	}})
+	defer s.Close()
+	for range 2 {
+		if got := doctor.Examine(snapshot(t, s)); !slices.ContainsFunc(got, func(p model.Problem) bool { return p.Text == "somebody else" }) {
+			t.Errorf("got %v", got)
+		}
+	}
+	want := []others.Interface{{Name: "pf0v0", VF: model.VFID{PF: "pf0"}}, {Name: "eth7", VF: model.VFID{PF: "pf0", Index: 1}}}
+	if !slices.Equal(asked, want) || calls != 1 {
+		t.Errorf("asked %d times, about %+v", calls, asked)
 	}
 }

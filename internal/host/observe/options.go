@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/host/guest"
+	"sluice/internal/host/others"
 	"sluice/internal/model"
 )
 
@@ -43,6 +44,9 @@ type Options struct {
 
 	// Measured replaces the general properties of a PF's driver by those measured on the PF; nil: nothing was measured.
 	Measured func(pf *model.PF)
+
+	// Others finds programs of the host that change the interfaces of VFs as well; nil: none are looked for. It is called now and then.
+	Others func([]others.Interface) []model.Problem
 
 	// InGuest asks guests whether limits can be set inside them; nil: no guest is asked.
 	InGuest Abilities

@@ -39,6 +39,8 @@ type Source struct {
 	counts   map[string]bool // PFs of unknown drivers that were seen to count
 	numVFs   map[string]int  // as found when the pool was set
 	numFor   *Pool           // the pool that numVFs belongs to
+	others   []model.Problem // as Options.Others last found them
+	othersAt time.Time
 	tick     uint64
 }
 

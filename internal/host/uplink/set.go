@@ -50,7 +50,7 @@ func (s Set) find(links *Links, pf *model.PF) model.Uplink {
 
 // onCard is why the VFs of a DPU are not used.
 func onCard(pf *model.PF) string {
-	return "the card's own processors steer what VFs of " + pf.Name + " send and receive, as on a DPU, and their representors are not on this host"
+	return "the card's own processors steer what VFs of " + pf.Name + " send and receive, as on a DPU: their representors are not on this host"
 }
 
 // Tap returns the port and switch of a tap; false: no known switch has it.

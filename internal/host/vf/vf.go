@@ -20,9 +20,10 @@ type Settings struct {
 	SpoofCheck bool
 	Trust      bool
 	MaxTxRate  uint64 // bits/s, 0: no limit; the kernel's resolution is 1 Mbit/s
+	MinTxRate  uint64 // bits/s, 0: nothing is guaranteed
 }
 
-// SetVF applies settings to VF idx of a PF, removes a minimum rate, and verifies by reading back. It skips settings that the
+// SetVF applies settings to VF idx of a PF and verifies by reading back. It skips settings that the
 // driver does not support and lists them in note.
 func (h *Functions) SetVF(ctx context.Context, pf string, idx int, s Settings) (note string, err error) {
 	e, err := h.editVF(ctx, pf, idx)
@@ -195,7 +196,7 @@ func (s Settings) traits(c model.Caps) []vfTrait {
 			change: changeTrust(s.Trust), able: c.Trust, off: !s.Trust,
 			is: func(v vfState) model.Tri { return same(v.Trust, s.Trust) },
 		},
-		rateTrait(Rates{Max: s.MaxTxRate}, c),
+		rateTrait(Rates{Max: s.MaxTxRate, Min: s.MinTxRate}, c),
 	}
 }
 

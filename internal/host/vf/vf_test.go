@@ -155,7 +155,8 @@ func TestSetVF(t *testing.T) {
 		note   string // part of it
 		err    error
 	}{
-		"all": {driver: "ice", set: Settings{VLAN: 5, SpoofCheck: true, MaxTxRate: 3e9}},
+		"all":                 {driver: "ice", set: Settings{VLAN: 5, SpoofCheck: true, MaxTxRate: 3e9, MinTxRate: 2e9}},
+		"all but a guarantee": {driver: "ice", set: Settings{VLAN: 5, SpoofCheck: true, MaxTxRate: 3e9}},
 		"no rates, none wanted": {
 			driver: "sfc", refuse: map[uint16]unix.Errno{unix.IFLA_VF_TRUST: unix.EOPNOTSUPP, unix.IFLA_VF_RATE: unix.EOPNOTSUPP},
 			set: Settings{SpoofCheck: true}, note: "does not support",
@@ -185,7 +186,8 @@ func TestSetVF(t *testing.T) {
 			if !errors.Is(err, c.err) || !strings.Contains(note, c.note) || (c.note == "") != (note == "") {
 				t.Fatalf("note %q, error %v; want %q, %v", note, err, c.note, c.err)
 			}
-			if v := f.vfs[1]; len(c.refuse) == 0 && (v.VLAN != c.set.VLAN || v.MaxTxRate != c.set.MaxTxRate || v.Trust != model.No ||
+			if v := f.vfs[1]; len(c.refuse) == 0 && (v.VLAN != c.set.VLAN || v.MaxTxRate != c.set.MaxTxRate ||
+				v.MinTxRate != c.set.MinTxRate || v.Trust != model.No ||
 				v.MAC != kerneltest.Guest) {
 				t.Errorf("set to %+v", v)
 			}

@@ -58,7 +58,9 @@ func underBond(mode netdev.BondMode, in int, secondSwitch string) []netdev.Link 
 		{Index: pfLink, Name: "pf0", Master: bondLink, Up: true, Carrier: true, Switch: "a1", Port: "p0"},
 		{Index: secondLink, Name: "pf1", Master: bondLink, Up: true, Carrier: true, Switch: secondSwitch, Port: "p1"},
 		{Index: bondLink, Name: "bond0", Kind: "bond", Master: in, Bond: netdev.Bond{Mode: mode, Active: pfLink}, Up: true, Carrier: true},
-		{Index: repLink, Name: "rep0", Switch: "a1", Port: "pf0vf0"}, {Index: repLink + 1, Name: "rep1", Switch: "a1", Port: "pf0vf1"}, tap,
+		{Index: repLink, Name: "rep0", Switch: "a1", Port: "pf0vf0"},
+		{Index: repLink + 1, Name: "rep1", Switch: "a1", Port: "pf0vf1"},
+		tap,
 	}
 }
 
