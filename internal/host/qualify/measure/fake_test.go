@@ -44,6 +44,7 @@ type fake struct {
 type fakePort struct {
 	master  int // 7: br0
 	up      bool
+	mute    bool // the bridge does not learn from it
 	pins    []model.MAC
 	packets uint64 // packets/s that it lets in, 0: all
 }
@@ -120,7 +121,10 @@ func (f *fake) changePort(ctx context.Context, name, what string, edit func(*fak
 
 func (f *fake) Link(_ context.Context, name string) (netdev.Link, error) {
 	p := f.port(name)
-	if p == nil {
+	switch {
+	case name == "br0":
+		return netdev.Link{Name: name, Index: 7}, nil
+	case p == nil:
 		return netdev.Link{}, model.ErrGone
 	}
 	return netdev.Link{Name: name, Master: p.master, Up: p.up}, nil
@@ -130,11 +134,11 @@ func (f *fake) Join(ctx context.Context, dev, bridge string) error {
 	if bridge != "br0" {
 		return errors.New("another bridge")
 	}
-	return f.changePort(ctx, dev, "join", func(p *fakePort) { p.master, p.up = 7, true })
+	return f.changePort(ctx, dev, "join", func(p *fakePort) { p.master, p.up, p.mute = 7, true, true })
 }
 
 func (f *fake) Leave(ctx context.Context, dev string, down bool) error {
-	return f.changePort(ctx, dev, "leave", func(p *fakePort) { p.master, p.up, p.pins = 0, p.up && !down, nil })
+	return f.changePort(ctx, dev, "leave", func(p *fakePort) { p.master, p.up, p.mute, p.pins = 0, p.up && !down, false, nil })
 }
 
 func (f *fake) PinFDB(ctx context.Context, mac model.MAC, _ int, port string) error {

@@ -19,6 +19,7 @@ type Journal struct {
 	Version int       `json:"version"`
 	PID     int       `json:"pid"`
 	PF      string    `json:"pf"`
+	Switch  string    `json:"switch,omitempty"` // that representors are made ports of
 	VFs     []Found   `json:"vfs"`
 	Filters model.MAC `json:"filters"` // prefix of all MACs that the measurement makes up
 }

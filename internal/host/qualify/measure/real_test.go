@@ -75,7 +75,7 @@ func packetsInTheKernel(t *testing.T, want string, wires [2][2]string) {
 	f := newSwitchdev()
 	r := &run{Options: options(t, f), m: &qualify.Measured{}, space: space}
 	r.Kernel = real{f, k}
-	r.journal = Journal{Version: journalVersion, Filters: madeUp()}
+	r.journal = Journal{Version: journalVersion, Switch: "br0", Filters: madeUp()}
 	for i := range 2 {
 		rep, name := fmt.Sprintf("rep%d", i), fmt.Sprintf("sluicevf%d", i)
 		kerneltest.Quiet(t, rep)
@@ -87,7 +87,7 @@ func packetsInTheKernel(t *testing.T, want string, wires [2][2]string) {
 		}
 		r.journal.VFs = append(r.journal.VFs, found)
 		kerneltest.Must(t, k.MoveLink(t.Context(), name, name, space.FD()))
-		r.vfs = append(r.vfs, &lent{was: found.VF, driver: "igbvf", mac: r.address(i), name: name, up: true})
+		r.vfs = append(r.vfs, &lent{was: found, driver: "igbvf", mac: r.address(i), name: name, up: true})
 	}
 	for i := range 2 { // a wire has carrier when both ends are up
 		kerneltest.IP(t, fmt.Sprintf("link set rep%d up", i))

@@ -67,13 +67,18 @@ func (r *run) packets(ctx context.Context) error {
 	})
 }
 
-// join makes the representor of a VF a port of the bridge, which then sends frames for the VF's MAC there.
+// join makes the representor of a VF a port of the bridge, which then sends frames for the VF's MAC there. One that was a port before is
+// left as it was.
 func (r *run) join(ctx context.Context, l *lent) error {
-	if l.was.Port == "" {
+	switch {
+	case l.was.Port == "":
 		return fmt.Errorf("VF %s has no representor in this network namespace", l.was.ID)
-	}
-	if err := r.Kernel.Join(ctx, l.was.Port, r.Uplink.Switch); err != nil {
-		return err
+	case l.was.Alone:
+		if err := r.Kernel.Join(ctx, l.was.Port, r.Uplink.Switch); err != nil {
+			return err
+		}
+	case l.was.Down:
+		return fmt.Errorf("representor %s, a port of a bridge, is set down: ip link set %[1]s up", l.was.Port)
 	}
 	return r.Kernel.PinFDB(ctx, l.mac, 0, l.was.Port)
 }
@@ -111,14 +116,26 @@ func (r *restorer) representor(ctx context.Context, was *Found) error {
 	return err
 }
 
-// leave takes the representor of a VF out of the bridge that the measurement has put it into.
+// leave takes the representor of a VF out of the bridge that the measurement has put it into, also if somebody else uses the VF by now:
+// what that sends must not come into a bridge that it was not in.
 func (r *restorer) leave(ctx context.Context, was *Found) error {
 	if was.Port == "" || !was.Alone {
 		return nil
 	}
 	l, err := r.k.Link(ctx, was.Port)
-	if errors.Is(err, model.ErrGone) || err == nil && l.Master == 0 && l.Up != was.Down {
+	switch {
+	case errors.Is(err, model.ErrGone) || err == nil && l.Master == 0 && l.Up != was.Down:
 		return nil
+	case err != nil:
+		return err
+	case l.Master != 0:
+		to, err := r.k.Link(ctx, r.j.Switch)
+		if errors.Is(err, model.ErrGone) || err == nil && to.Index != l.Master {
+			return nil // somebody else has put it elsewhere
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return errors.Join(err, r.k.Leave(ctx, was.Port, was.Down))
+	return r.k.Leave(ctx, was.Port, was.Down)
 }

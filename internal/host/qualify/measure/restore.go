@@ -87,7 +87,10 @@ func (r *restorer) vf(ctx context.Context, was *Found) error {
 		why = movedAway(&was.VF, use, r.space)
 	}
 	if why != "" {
-		return fmt.Errorf("VF %s is left unchanged: %s; run `sluice qualify --restore` when that has ended", was.ID, why)
+		return errors.Join(
+			r.leave(ctx, was),
+			fmt.Errorf("VF %s is left unchanged: %s; run `sluice qualify --restore` when that has ended", was.ID, why),
+		)
 	}
 	// A VF bound to a host driver is always unbound first: its interface may be in a namespace that nobody holds any more, and a driver
 	// requests MACs of its own.

@@ -93,7 +93,7 @@ type run struct {
 
 // lent is a VF in use by the measurement.
 type lent struct {
-	was    model.VF
+	was    Found
 	driver string // the driver that the measurement last bound
 	mac    model.MAC
 	name   string // of its interface in the Space; "": it is not there
@@ -129,7 +129,7 @@ func (r *run) choose(ctx context.Context) error {
 	slices.Reverse(free) // placement assigns the first ones first
 	slices.SortStableFunc(free, func(a, b model.VF) int { return carries(&a) - carries(&b) })
 	free = free[:min(lendMost, len(free))]
-	r.journal = Journal{Version: journalVersion, PID: os.Getpid(), PF: r.PF, Filters: madeUp()}
+	r.journal = Journal{Version: journalVersion, PID: os.Getpid(), PF: r.PF, Switch: r.Uplink.Switch, Filters: madeUp()}
 	for i := range free {
 		found := Found{VF: free[i]}
 		if found.Override, err = r.Kernel.DriverOverride(found.Address); err != nil {
@@ -139,7 +139,7 @@ func (r *run) choose(ctx context.Context) error {
 			return err
 		}
 		r.journal.VFs = append(r.journal.VFs, found)
-		r.vfs = append(r.vfs, &lent{was: free[i], driver: free[i].Driver, mac: free[i].MAC})
+		r.vfs = append(r.vfs, &lent{was: found, driver: free[i].Driver, mac: free[i].MAC})
 	}
 	r.m.VFs, r.m.Caps, r.m.Slots = r.ids(), r.pf.Caps, r.pf.SelfSlots
 	r.m.Hardware = Describe(&hw, &r.pf)
@@ -237,7 +237,7 @@ func (r *run) ours(ctx context.Context, l *lent) error {
 	case l.name != "" && !r.space.Has(l.name):
 		why = "its interface was moved away"
 	default:
-		why = movedAway(&l.was, use, r.space)
+		why = movedAway(&l.was.VF, use, r.space)
 	}
 	if why != "" {
 		return fmt.Errorf("VF %s: %w: %s", l.was.ID, errTaken, why)
