@@ -113,12 +113,12 @@ func goesByFlows(ctx context.Context, bridge, port string, mac model.MAC) error 
 	if err := turn(ctx); err != nil { // the tables count after one
 		return err
 	}
-	for _, change := range []command{{"fdb/add", bridge, port, "0", mac.String()}, {"fdb/del", bridge, "0", mac.String()}} {
-		if err := round(ctx, change); err != nil {
-			return err
-		}
+	away := command{"fdb/del", bridge, "0", mac.String()}
+	if err := round(ctx, command{"fdb/add", bridge, port, "0", mac.String()}); err != nil {
+		_, _ = appctl(context.WithoutCancel(ctx), away...) // it may be there nevertheless; the next move would take it away too
+		return err
 	}
-	return nil
+	return round(ctx, away)
 }
 
 // turn makes the main loop of ovs-vswitchd go round, as it does for each new connection.

@@ -86,6 +86,10 @@ var refusals = []refusal{
 		subject: "pf0", why: "type dpdk", remedy: "let the kernel drive the PF",
 	},
 	{
+		name: "two kinds of datapath under OVN", ovs: []string{underOVN, "add-br br2 -- set bridge br2 datapath_type=netdev"}, pf: switchdevPF,
+		subject: "pf0", why: "two kinds of datapath", remedy: "ovs-vsctl set bridge BRIDGE datapath_type=TYPE",
+	},
+	{
 		name: "vhost-user", ovs: []string{pfInBr0}, nic: func(n *model.NIC) { n.Tap, n.Refused = "", libvirt.VHostUser },
 		subject: "vm0", why: "vhost-user", remedy: "Open vSwitch's kernel datapath",
 	},
