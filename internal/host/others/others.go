@@ -116,7 +116,8 @@ func neutron(root string) (out []model.Problem) {
 				switch strings.TrimSpace(name) {
 				case "fdb":
 					out = append(out, note("", file+" loads Neutron's extension fdb, which adds filters to PFs for VMs, as Sluice does: a VM on its VF "+
-						"then gets frames twice until Sluice has removed the filter", "take fdb out of extensions there: Sluice adds the filters that VMs need"))
+						"then gets frames twice until Sluice has removed the filter",
+						"take fdb out of extensions there: Sluice adds the filters that VMs need"))
 				case "qos_hwol":
 					out = append(out, note("", file+" loads Neutron's extension qos_hwol, which sets the rates of VFs, as Sluice does",
 						"take qos_hwol out of extensions there, and load sluice, which makes the policies of ports SLAs"))

@@ -67,8 +67,8 @@ func (o *OVN) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool) {
 		up.Why = fmt.Sprintf("%s has a controller beside OVN, whose flows may tell a VM's tap from a representor", br.Name)
 		up.Remedy = "remove it: ovs-vsctl del-controller " + br.Name
 	case t.kindsOfDatapath() > 1:
-		up.Why = "the bridges of this host use two kinds of datapath, the kernel's and one in user space, and Sluice cannot tell then when both " +
-			"go by OVN's flows"
+		up.Why = "the bridges of this host use two kinds of datapath, the kernel's and one in user space, and Sluice cannot tell then " +
+			"when both go by OVN's flows"
 		up.Remedy = "use one kind: ovs-vsctl --columns=name,datapath_type list bridge; ovs-vsctl set bridge BRIDGE datapath_type=TYPE"
 	case found == 0 && pf.NumVFs > 0:
 		up.Why = fmt.Sprintf("no interface of this network namespace represents a VF of %s", pf.Name)
