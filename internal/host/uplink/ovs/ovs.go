@@ -150,7 +150,12 @@ func (s *Switch) Routes(ctx context.Context) (all []model.Route, err error) {
 		}
 		have, asked := entries[p.bridge.Name]
 		if !asked {
-			have, _ = fixed(ctx, p.bridge.Name) // no answer: nothing can be repaired either
+			if list, err := fixed(ctx, p.bridge.Name); err == nil { // no answer: nothing can be repaired either
+				have = map[model.MAC]bool{}
+				for _, e := range list {
+					have[e.mac] = true
+				}
+			}
 			entries[p.bridge.Name] = have
 		}
 		if have == nil || have[m.MAC] {

@@ -1,8 +1,11 @@
 package uplinktest
 
 import (
+	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/netdev"
@@ -44,5 +47,57 @@ func TestOVSRestarts(t *testing.T) {
 	})
 	if tap, _ := w.reach(t); !tap {
 		t.Error("after the database came back, the guest is not reached at its tap")
+	}
+}
+
+// TestTagChangesUnderAVF: when somebody gives the port of a guest that is on its VF another tag, the VF follows into that VLAN, the guest is
+// reached there from ports of that VLAN only, and it comes back to its tap.
+func TestTagChangesUnderAVF(t *testing.T) {
+	s := newSite(t, ovsWorld(t))
+	s.pinned = true
+	s.settle("at first", true)
+	for _, tag := range []int{7, 9, 0} {
+		set := func(port string) {
+			if tag == 0 {
+				vsctl(t, "clear", "port", port, "tag")
+				return
+			}
+			vsctl(t, "set", "port", port, fmt.Sprintf("tag=%d", tag))
+		}
+		set(guestTap)
+		s.until(fmt.Sprintf("the VF is in VLAN %d", tag), func() bool { return s.vfs[0].VLAN == tag })
+		if s.arrives(s.listens(), 200*time.Millisecond) && s.tag == tag { // else it was sent to all ports of its own VLAN, the PF among them
+			t.Errorf("tag %d: the guest receives from a port in another VLAN", tag)
+		}
+		set(otherTap)
+		if s.settle(fmt.Sprintf("tag %d", tag), true); s.tag != tag {
+			t.Errorf("tag %d: what leaves by the PF carries VLAN %d", tag, s.tag)
+		}
+		if n := strings.Count(fdb(t), kerneltest.Guest.String()); n != 1 {
+			t.Errorf("tag %d: %d entries for the guest:\n%s", tag, n, fdb(t))
+		}
+	}
+	s.pinned = false
+	s.settle("back at its tap", false)
+	if s.vfs[0].VLAN != 0 {
+		t.Errorf("its VF keeps VLAN %d", s.vfs[0].VLAN)
+	}
+}
+
+func fdb(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("ovs-appctl", "--timeout=5", "-t", "ovs-vswitchd", "fdb/show", "br0").CombinedOutput()
+	kerneltest.Must(t, err)
+	return string(out)
+}
+
+// until runs the daemon until something is so.
+func (s *site) until(what string, is func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); s.now = s.now.Add(10 * time.Minute) {
+		snap := s.run(wanted(s.pinned))
+		if time.Now().After(end) {
+			s.t.Fatalf("%s: it never is: %+v, findings %+v", what, snap.VMs, s.core.View().Findings)
+		}
 	}
 }

@@ -217,6 +217,7 @@ type site struct {
 	pins    string
 	pinned  bool   // the VM is to have the VF
 	rep     string // the present name of the representor
+	tag     int    // VLAN of the last frame that arrived, 0: none
 }
 
 // newSite makes the host, on which frames for the VF leave by w.vf.
@@ -314,12 +315,20 @@ func (s *site) arrives(at *kerneltest.Port, within time.Duration) bool {
 	s.world.from[0].Send(s.t, frame)
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for got := at.Waiting(s.t); got != nil; got = at.Waiting(s.t) {
-			if string(got) == string(frame) {
+			if s.tag, got = untagged(got); string(got) == string(frame) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// untagged returns the VLAN of a frame, and the frame without its tag.
+func untagged(frame []byte) (vlan int, rest []byte) {
+	if len(frame) < 16 || frame[12] != 0x81 || frame[13] != 0 {
+		return 0, frame
+	}
+	return int(frame[14]&0xf)<<8 | int(frame[15]), append(frame[:12:12], frame[16:]...)
 }
 
 // settle runs the daemon until nothing is left to do, and the guest is on its VF or not, and reached there. A switch tells of a change only
