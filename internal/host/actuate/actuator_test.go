@@ -64,13 +64,13 @@ func doAll(f *fakeHost, kinds []model.StepKind, n, i, times int) error {
 	return nil
 }
 
-const pluggedText = `vf 0 vfio-pci mac 52:54:00:00:00:01 {VLAN:7 SpoofCheck:true Trust:false MaxTxRate:1000000000} open
+const pluggedText = `vf 0 vfio-pci mac 52:54:00:00:00:01 {VLAN:7 SpoofCheck:true Trust:false MaxTxRate:1000000000 MinTxRate:0} open
 vf 1 igbvf
 fdb 52:54:00:00:00:01 pf0
 vm1 has 0000:01:10.0 as ua-sluice-525400000001 behind "ua-net0"
 `
 
-const unpluggedText = `vf 0 vfio-pci {VLAN:0 SpoofCheck:true Trust:false MaxTxRate:0}
+const unpluggedText = `vf 0 vfio-pci {VLAN:0 SpoofCheck:true Trust:false MaxTxRate:0 MinTxRate:0}
 vf 1 igbvf
 fdb 52:54:00:00:00:01 tap1
 self 52:54:00:00:00:01
@@ -275,7 +275,7 @@ func TestVanishedVM(t *testing.T) {
 	if err := doAll(f, cleanup, 1, 0, 2); err != nil {
 		t.Error(err)
 	}
-	want := `vf 0 vfio-pci {VLAN:0 SpoofCheck:true Trust:false MaxTxRate:0} open
+	want := `vf 0 vfio-pci {VLAN:0 SpoofCheck:true Trust:false MaxTxRate:0 MinTxRate:0} open
 vf 1 igbvf
 `
 	if diff := cmp.Diff(want, f.String()); diff != "" {
