@@ -141,6 +141,10 @@ func TestDefineVPFRefuses(t *testing.T) {
 			"bridge", off, new10, func(p *model.VirtualPF) { p.Network = "br9" },
 			"there is no switch br9",
 		},
+		{
+			"Open vSwitch", off, new10, func(p *model.VirtualPF) { p.Network = libvirttest.VSwitch },
+			"ovs0 is a bridge of Open vSwitch, on which no virtual PF has been tried: name a Linux bridge",
+		},
 		{"no bridge", off, new10, func(p *model.VirtualPF) { p.Network = "" }, "its network must be the bridge"},
 		{
 			"MAC of itself", off, new10, func(p *model.VirtualPF) { p.MAC = mac(t, "52:54:00:00:02:01") },

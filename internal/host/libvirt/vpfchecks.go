@@ -19,7 +19,12 @@ import (
 // hostFits returns how a tap is connected to the virtual PF's switch, or an error if the host cannot support the virtual PF.
 func (c *Conn) hostFits(ctx context.Context, s *session, doc string, p *model.VirtualPF) (connection model.TapConnection, err error) {
 	if p.Backend == model.BackendTap {
-		if connection, err = c.o.Switches.Connection(ctx, p.Network); err != nil {
+		connection, err = c.o.Switches.Connection(ctx, p.Network)
+		if err == nil && connection.VirtualPort != "" {
+			err = fmt.Errorf("%w: %s is a bridge of Open vSwitch, on which no virtual PF has been tried: name a Linux bridge, or create one "+
+				"(ip link add NAME type bridge)", model.ErrPermanent, model.Shorten(p.Network))
+		}
+		if err != nil {
 			return connection, err
 		}
 	}

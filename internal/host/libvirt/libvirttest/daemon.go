@@ -32,11 +32,17 @@ const Packages = "libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu libv
 // Bridge is a bridge in the daemon's network namespace for use by domains.
 const Bridge = "br0"
 
+// VSwitch is a bridge of Open vSwitch that only Switches knows.
+const VSwitch = "ovs0"
+
 // Switches is a libvirt.Switches with only that bridge.
 type Switches struct{}
 
 // Connection implements libvirt.Switches.
 func (Switches) Connection(_ context.Context, name string) (model.TapConnection, error) {
+	if name == VSwitch {
+		return model.TapConnection{Switch: name, VirtualPort: "openvswitch"}, nil
+	}
 	if name != Bridge {
 		return model.TapConnection{}, fmt.Errorf("%w: there is no switch %s", model.ErrPermanent, name)
 	}
