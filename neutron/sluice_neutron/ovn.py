@@ -8,7 +8,7 @@ from ovsdbapp.backend.ovs_idl import event
 
 from sluice_neutron import config
 from sluice_neutron.daemon import Daemon
-from sluice_neutron.rows import ports_of, taps_of
+from sluice_neutron.rows import nics_of, ports_of
 from sluice_neutron.state import State
 
 LOG = logging.getLogger(__name__)
@@ -71,6 +71,6 @@ class SluiceExtension(extension_manager.OVNAgentExtension):
         """Return what the ports on this host ask for."""
         nb, ovs = self.agent_api.nb_idl, self.agent_api.ovs_idl
         with ovs.ovsdb_connection.lock:
-            taps = taps_of(ovs.tables["Interface"].rows.values())
+            nics = nics_of(ovs.tables["Interface"].rows.values())
         with nb.ovsdb_connection.lock:
-            return ports_of(taps, nb.tables["Logical_Switch_Port"].rows.values(), nb.tables["QoS"].rows.values())
+            return ports_of(nics, nb.tables["Logical_Switch_Port"].rows.values(), nb.tables["QoS"].rows.values())

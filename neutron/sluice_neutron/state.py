@@ -84,6 +84,7 @@ class State:
             return
         answer = self._daemon.put_ports(ports)
         self._told, self._told_at = ports, now
+        LOG.debug("Sluice's daemon has taken the SLAs of %d ports", len(ports))
         self._report(answer)
 
     def _report(self, answer):
