@@ -251,7 +251,7 @@ func (b *bed) logs() {
 	}
 	for _, name := range []string{"sluiced", "ovs-agent", "ovn-agent", "rpc", "api", "rabbitmq", "northd", "ovn-controller", "watch-taps"} {
 		if log, err := os.ReadFile(filepath.Join(b.dir, name+".log")); err == nil {
-			b.Logf("%s:\n%s", name, log[max(0, len(log)-60000):])
+			b.Logf("%s:\n%s", name, log[max(0, len(log)-3000):])
 		}
 	}
 }

@@ -111,7 +111,6 @@ func (b *bed) startNeutron() {
 	b.eventually("RabbitMQ has started", func() bool { return b.logged("rabbitmq", "completed with") })
 	b.neutron("rpc")
 	b.startAPI()
-	b.eventually("Neutron's RPC server has started", func() bool { return b.logged("rpc", "Selected multiprocessing start method") })
 }
 
 func (b *bed) startAPI() {

@@ -81,16 +81,17 @@ func (w *ways) through(t *testing.T) map[string]string {
 		t.Errorf("vdsm: it leaves %q", left)
 	}
 
-	// ExecDriver.deploy: the file's name and the host as arguments, the XML on stdin; the VM's UUID is what is printed.
+	// OpenNebulaDriver.do_action: the file's name, the host, the VM's number and the host again as arguments, the XML and an empty line on
+	// stdin; the VM's UUID is what is printed.
 	w.write(t, "deploy.opennebula", "#!/bin/sh\ncat >\"$1\"\necho \"uuid $2\"\n")
 	file = filepath.Join(w.dir, "deployment.0")
-	if said := w.call(t, false, w.docs["opennebula"], nil, "opennebula", file, "host-1"); said != "uuid host-1\n" {
+	if said := w.call(t, false, w.docs["opennebula"]+"\n", nil, "opennebula", file, "host-1", "7", "host-1"); said != "uuid host-1\n" {
 		t.Errorf("opennebula: it printed %q", said)
 	}
 	if data, err = os.ReadFile(file); err != nil { //nolint:gosec // of this test
 		t.Fatal(err)
 	}
-	got["opennebula"] = string(data)
+	got["opennebula"] = strings.TrimSuffix(string(data), "\n")
 	return got
 }
 

@@ -16,18 +16,20 @@ LOG = logging.getLogger(__name__)
 LOOK = 10  # seconds after which the databases are looked at again even if they report no change
 
 
-class _Changed(event.RowEvent):
-    """Any change in a table."""
+def _changed(table, report):
+    """Return a class of events that reports any change in a table. Neutron 26 takes only classes, which it calls with the agent."""
 
-    def __init__(self, table, report):
-        super().__init__((self.ROW_CREATE, self.ROW_UPDATE, self.ROW_DELETE), table, None)
-        self._report = report
+    class Changed(event.RowEvent):
+        def __init__(self, _agent):
+            super().__init__((self.ROW_CREATE, self.ROW_UPDATE, self.ROW_DELETE), table, None)
 
-    def match_fn(self, _event, _row, _old):
-        return True
+        def match_fn(self, _event, _row, _old):
+            return True
 
-    def run(self, _event, _row, _old):
-        self._report()
+        def run(self, _event, _row, _old):
+            report()
+
+    return Changed
 
 
 class SluiceExtension(extension_manager.OVNAgentExtension):
@@ -43,11 +45,11 @@ class SluiceExtension(extension_manager.OVNAgentExtension):
 
     @property
     def ovs_idl_events(self):
-        return [_Changed("Interface", self._news.set)]
+        return [_changed("Interface", self._news.set)]
 
     @property
     def nb_idl_events(self):
-        return [_Changed(table, self._news.set) for table in self.nb_idl_tables]
+        return [_changed(table, self._news.set) for table in self.nb_idl_tables]
 
     def start(self):
         super().start()

@@ -1,6 +1,7 @@
 import logging
 from types import SimpleNamespace
 
+import sluice_neutron.state
 from sluice_neutron.policies import Policies
 
 
@@ -91,3 +92,37 @@ def test_what_is_not_kept_is_logged_once(caplog):
         policies.refresh(True)
     assert state["p1"] is None
     assert [r.levelno for r in caplog.records] == [logging.WARNING]
+
+
+def test_neutron_is_away_for_an_hour_and_the_agent_restarts():
+    neutron = Neutron()
+    neutron.limit("q1", 10)
+    host, now = {}, 0  # what the daemon was told, and the clock in s
+
+    class Daemon:
+        def get_ports(self):
+            return list(host.values())
+
+        def put_ports(self, ports):
+            host.clear()
+            host.update({p["id"]: p for p in ports})
+            return ports
+
+    def agent():
+        state = sluice_neutron.state.State(Daemon(), lambda: {"tap1"}, lambda: now)
+        return state, Policies(state, neutron.pull)
+
+    state, policies = agent()
+    policies.set_port("p1", NIC, "q1")
+    assert policies.refresh(False) and state.step() and "limit" in host["p1"]
+    told, neutron.away = dict(host), True
+    for minute in range(60):
+        if minute == 30:
+            state, policies = agent()  # it hears of no port
+        if minute == 45:
+            policies.set_port("p1", NIC, "q1")  # it hears of the port, but its policy cannot be read
+        now += 60
+        assert policies.refresh(True) == (30 <= minute < 45) and state.step() and host == told
+    neutron.away = False
+    neutron.limit("q1", 20)
+    assert policies.refresh(True) and state.step() and host["p1"]["limit"] == {"bits_per_second": 20_000}
