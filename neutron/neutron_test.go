@@ -86,7 +86,7 @@ func TestNeutron(t *testing.T) {
 		time.Sleep(*away / 2)
 		b.kill("ovs-agent")
 		b.neutron("ovs-agent")
-		b.eventually("the new agent misses Neutron", func() bool { return b.logged("ovs-agent", "is unreachable") })
+		b.eventually("the new agent misses Neutron", func() bool { return b.logged("ovs-agent", "Errno 111") })
 		time.Sleep(*away / 2)
 		b.startNeutron()
 		b.eventually("it has read the port's policy", func() bool { return b.sees(port) })
