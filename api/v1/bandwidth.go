@@ -90,7 +90,7 @@ type NICShare struct {
 	Sent      Rate            `json:"sent"`
 	SentProof string          `json:"sent_proof,omitempty"` // as Traffic.Proof; "": unknown
 	Received  Rate            `json:"received"`
-	Dropped   Dropped         `json:"dropped_packets"`                 // at its tap, since it was first limited there
+	Dropped   Dropped         `json:"dropped_packets"`                 // at its tap and its VF's representor, since they were first limited
 	Short     float64         `json:"short_bits_per_second,omitempty"` // how far it is below what it is promised, while it has demand
 	ShortFor  float64         `json:"short_for_seconds,omitempty"`
 	WouldSend float64         `json:"would_send_bits_per_second,omitempty"` // in observe mode, when short: what it would send in enforce mode

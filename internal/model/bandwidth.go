@@ -66,9 +66,10 @@ type NICBandwidth struct {
 	Allowed   Rate          `json:"allowed,omitzero"`  // 0: not limited
 	Sent      RateReading   `json:"sent"`
 	Received  RateReading   `json:"received"`
-	Dropped   Dropped       `json:"dropped_packets,omitzero"`
-	Short     uint64        `json:"short_bits_s,omitempty"` // bits/s missing from what it is promised, while it asks for it
-	ShortFor  time.Duration `json:"short_for_ns,omitempty"` // how long it has been short
+	Dropped   Dropped       `json:"dropped_packets,omitzero"`    // at its tap
+	DroppedVF Dropped       `json:"dropped_vf_packets,omitzero"` // at its VF's representor
+	Short     uint64        `json:"short_bits_s,omitempty"`      // bits/s missing from what it is promised, while it asks for it
+	ShortFor  time.Duration `json:"short_for_ns,omitempty"`      // how long it has been short
 	// WouldSend is roughly what it would send, in bits/s, if its link were shared as computed. Set in observe mode, while the NIC
 	// is short.
 	WouldSend uint64        `json:"would_send_bits_s,omitempty"`
@@ -86,8 +87,7 @@ type RateReading struct {
 	Proof   Proof   `json:"proof,omitempty"` // ProofNone: unknown
 }
 
-// Dropped counts the packets of a NIC that the policers of its tap and of its VF's representor have dropped since these were
-// limited. Directions are the guest's.
+// Dropped counts the packets of a NIC that a policer has dropped since it was first limited there. Directions are the guest's.
 type Dropped struct {
 	Tx uint64 `json:"tx"`
 	Rx uint64 `json:"rx"`

@@ -71,11 +71,11 @@ func (l *uplink) uncounted() float64 {
 func (c *Core) shortage(p *party) *shortage {
 	var s shortage
 	var names []string
-	lacks, promised := 0.0, 0.0
+	lacks, promised, sent := 0.0, 0.0, 0.0
 	for _, n := range p.nics {
 		if n.short > 0 {
 			names = append(names, p.nameOf(n))
-			lacks, promised = lacks+n.short, promised+float64(n.promised.Bits)
+			lacks, promised, sent = lacks+n.short, promised+float64(n.promised.Bits), sent+n.sent.Bits
 			s.For = max(s.For, c.at.Sub(n.shortFrom))
 		}
 	}
@@ -83,9 +83,9 @@ func (c *Core) shortage(p *party) *shortage {
 	case 0:
 		return nil
 	case 1:
-		s.lack = fmt.Sprintf("%s lacks %s of the %s it is promised", names[0], rough(lacks), rough(promised))
+		s.lack = fmt.Sprintf("%s gets %s of the %s it is promised", names[0], rough(sent), rough(promised)) + wants(sent, lacks, promised, "asks")
 	default:
-		s.lack = fmt.Sprintf("%s lack %s of the %s they are promised", and(names), rough(lacks), rough(promised))
+		s.lack = fmt.Sprintf("%s get %s of the %s they are promised", and(names), rough(sent), rough(promised)) + wants(sent, lacks, promised, "ask")
 	}
 	s.Bits = uint64(lacks)
 	all := p.beyond(lacks)
@@ -95,6 +95,15 @@ func (c *Core) shortage(p *party) *shortage {
 	}
 	s.say(c, p, all)
 	return &s
+}
+
+// wants says what those who are short ask for, in bits/s, if that is less than what they are promised: what they get and what they lack
+// do not add up to that then.
+func wants(sent, lacks, promised float64, ask string) string {
+	if asks := sent + lacks; asks < (1-shortShare)*promised {
+		return fmt.Sprintf(" and %s for %s", ask, rough(asks))
+	}
+	return ""
 }
 
 // excess is what a NIC sends beyond what it is promised, in bits/s; the NIC is nil for what no NIC is known to send.

@@ -41,6 +41,15 @@ func TestForeignVFsAreNotLimited(t *testing.T) {
 		if n := r.c.View().NICs[1]; n.Code != model.BandwidthNotEnforced || len(r.stand) == 0 || r.stand[key(1, model.PathVF, model.Tx)].Bits > 0 {
 			t.Errorf("%s: %s: %s; in force %+v", by, n.Code, n.Why, r.stand)
 		}
+		if n := r.c.View().NICs[1]; !n.Allowed.IsZero() {
+			t.Errorf("%s: nothing limits it, and it is allowed %s", by, n.Allowed)
+		}
+		r.world.Snapshot.PFs[0].VFs[0].MaxTxRate = 7e9
+		r.follow()
+		r.run(time.Second)
+		if n := r.c.View().NICs[1]; n.Allowed.Bits != 7e9 {
+			t.Errorf("%s: somebody limits it to 7 Gbit/s, and it is allowed %s", by, n.Allowed)
+		}
 	}
 }
 
@@ -79,7 +88,7 @@ func TestShortageEndsWithThePromise(t *testing.T) {
 
 // Who lacks part of a guarantee is told who has it, what limits that one, and what helps.
 func TestShortageNamesWhoHasTheRest(t *testing.T) {
-	const lack = "vm0 lacks 3Gbit/s of the 6Gbit/s it is promised: "
+	const lack = "vm0 gets 3Gbit/s of the 6Gbit/s it is promised: "
 	const detach = "detach that VF if its guest can go on over virtio, where Sluice limits it"
 	plug := func(r *rig) { r.plug(1, 0) }
 	failing := func(path model.Path) func(*rig) {
@@ -241,7 +250,7 @@ func TestShortageNamesWhoHasTheRest(t *testing.T) {
 		for i := range v.NICs[1:] {
 			n := &v.NICs[1+i]
 			at := slices.IndexFunc(s.Takers, func(t model.Taker) bool { return t.NICID == n.NICID })
-			if at >= 0 != (n.Takes > 0) || at >= 0 && (n.Takes != s.Takers[at].Beyond || !strings.Contains(n.Why, " while vm0 lacks 3Gbit/s of")) {
+			if at >= 0 != (n.Takes > 0) || at >= 0 && (n.Takes != s.Takers[at].Beyond || !strings.Contains(n.Why, " while vm0 gets 3Gbit/s of")) {
 				t.Errorf("%s: %s takes %d: %s; takers %+v", name, n.VMName, n.Takes, n.Why, s.Takers)
 			}
 		}
@@ -311,7 +320,7 @@ func TestShortageOfVirtualPFs(t *testing.T) {
 	look("all have enough", "", "")
 	send(2e9, 3e9, 5e9)
 	look("vm0 is short",
-		"vm0 lacks 2.5Gbit/s of the 5Gbit/s it is promised: virtual PF vpf0 of vm1 takes 8Gbit/s of the 10Gbit/s that pf0 carries, 4Gbit/s more "+
+		"vm0 gets 2Gbit/s of the 5Gbit/s it is promised and asks for 4.5Gbit/s: virtual PF vpf0 of vm1 takes 8Gbit/s of the 10Gbit/s that pf0 carries, 4Gbit/s more "+
 			"than it is promised; nothing limits its vf1: no such tap", "")
 	if w := r.c.View().VirtualPFs[0]; w.Takes < 3.9e9 || w.Remedy == "" {
 		t.Errorf("the virtual PF: %+v", w)
@@ -319,10 +328,10 @@ func TestShortageOfVirtualPFs(t *testing.T) {
 	send(5e9, 1e9, 4e9)
 	look("vf0 is short", "", "; vf1 takes 4Gbit/s of the 5Gbit/s that virtual PF vpf0 of vm1 carries; nothing limits it: no such tap")
 	r.run(shortageLasts)
-	if p := r.c.View().Problems; len(p) != 1 || p[0].Subject != "vm1" || !strings.HasPrefix(p[0].Text, "vf0 lacks ") {
+	if p := r.c.View().Problems; len(p) != 1 || p[0].Subject != "vm1" || !strings.HasPrefix(p[0].Text, "vf0 gets ") {
 		t.Errorf("%+v", p)
 	}
 	send(7.5e9, 1e9, 1e9)
-	look("both are short", "virtual PF vpf0 of vm1 lacks 2Gbit/s of the 4Gbit/s it is promised: vm0 takes 7.5Gbit/s of the 9.5Gbit/s that pf0 "+
+	look("both are short", "virtual PF vpf0 of vm1 gets 2Gbit/s of the 4Gbit/s it is promised: vm0 takes 7.5Gbit/s of the 9.5Gbit/s that pf0 "+
 		"carries, 2.5Gbit/s more than it is promised; it is limited to 5Gbit/s", "")
 }

@@ -326,18 +326,22 @@ func TestReadingsThatMislead(t *testing.T) {
 	}
 }
 
-// The drops of a tap's policer are shown, also in a period without a reading.
+// The drops of the policers of a tap and of a VF's representor are shown, each on its path, also in a period without a reading.
 func TestDroppedIsShown(t *testing.T) {
-	r := newRig(t, 1)
-	r.follow()
-	want := model.Dropped{Tx: 7, Rx: 3}
-	for _, readings := range [][]Reading{
-		{{NIC: nicOf(0), Path: model.PathVirtio, Device: 1, At: r.now.Add(time.Second), Dropped: want}},
-		nil,
-	} {
-		r.c.Tick(r.now.Add(time.Second), readings)
-		if got := r.c.View().NICs[0].Dropped; got != want {
-			t.Errorf("shows %+v, want %+v", got, want)
+	for _, p := range []model.Path{model.PathVirtio, model.PathVF} {
+		r := newRig(t, 1)
+		r.plug(0, 0)
+		r.follow()
+		drops := model.Dropped{Tx: 7, Rx: 3}
+		want := map[model.Path]model.Dropped{p: drops}
+		for _, readings := range [][]Reading{
+			{{NIC: nicOf(0), Path: p, Device: 1, At: r.now.Add(time.Second), Dropped: drops}},
+			nil,
+		} {
+			r.c.Tick(r.now.Add(time.Second), readings)
+			if n := r.c.View().NICs[0]; n.Dropped != want[model.PathVirtio] || n.DroppedVF != want[model.PathVF] {
+				t.Errorf("%s: shows %+v and on the VF %+v", p, n.Dropped, n.DroppedVF)
+			}
 		}
 	}
 }

@@ -67,8 +67,8 @@ func (l *uplink) carries() model.Capacity {
 
 func (n *nic) view(c *Core) model.NICBandwidth {
 	v := model.NICBandwidth{
-		NICID: n.id, VMName: n.vmName, Path: n.path(), SLA: n.sla, Promised: n.promised, Allowed: n.allowed(),
-		Sent: n.sent, Received: n.received, Dropped: n.dropped(), Short: uint64(n.short),
+		NICID: n.id, VMName: n.vmName, Path: n.path(), SLA: n.sla, Promised: n.promised, Allowed: n.inForce(),
+		Sent: n.sent, Received: n.received, Dropped: n.dropped(model.PathVirtio), DroppedVF: n.dropped(model.PathVF), Short: uint64(n.short),
 	}
 	if n.link != nil {
 		v.PF = n.link.pf
@@ -106,14 +106,8 @@ func (n *nic) contest(s *limitState) model.Problem {
 	}
 }
 
-// dropped counts what policers dropped, at the tap and at the representor of the VF.
-func (n *nic) dropped() (sum model.Dropped) {
-	for i := range n.paths {
-		d := &n.paths[i].last.Dropped
-		sum.Tx, sum.Rx = sum.Tx+d.Tx, sum.Rx+d.Rx
-	}
-	return sum
-}
+// dropped counts what the policer of a path has dropped: that of the tap, or of the VF's representor.
+func (n *nic) dropped(p model.Path) model.Dropped { return n.paths[pathIndex(p)].last.Dropped }
 
 // path is the path that the guest sends through.
 func (n *nic) path() model.Path {
@@ -130,6 +124,14 @@ func (n *nic) allowed() model.Rate {
 		l.Bits = model.Lower(l.Bits, n.tier)
 	}
 	return l.Tightest()
+}
+
+// inForce is allowed, or of a VF that somebody else attached, which Sluice does not limit, what that one has limited it to.
+func (n *nic) inForce() model.Rate {
+	if n.onVF() && !n.ours && n.whole == nil {
+		return model.Rate{Bits: n.byHand}
+	}
+	return n.allowed()
 }
 
 // reason explains the NIC's allowance, as code and sentence.
@@ -152,7 +154,7 @@ func (n *nic) reason(c *Core) (model.BandwidthCode, string) {
 		return model.BandwidthOver, fmt.Sprintf("more is promised on %s than it carries; of its %s, %s are kept", n.link.pf,
 			bits(float64(n.sla.Guarantee.Bits)), bits(g))
 	case n.short > 0:
-		why := fmt.Sprintf("sends %s of the %s it is promised", bits(sent), bits(g))
+		why := fmt.Sprintf("sends %s of the %s it is promised", bits(sent), bits(g)) + wants(sent, n.short, g, "asks")
 		if would := c.wouldSend(n); would > 0 {
 			why += fmt.Sprintf("; in enforce mode it would send about %s", bits(would))
 		}

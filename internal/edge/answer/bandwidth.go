@@ -68,7 +68,7 @@ func nicShare(n *model.NICBandwidth) api.NICShare {
 		Weight: n.SLA.Share(), Allowed: rateOf(n.Allowed), SentProof: string(n.Sent.Proof),
 		Sent:     api.Rate{Bits: n.Sent.Bits, Packets: n.Sent.Packets},
 		Received: api.Rate{Bits: n.Received.Bits, Packets: n.Received.Packets},
-		Dropped:  api.Dropped{Tx: n.Dropped.Tx, Rx: n.Dropped.Rx},
+		Dropped:  api.Dropped{Tx: n.Dropped.Tx + n.DroppedVF.Tx, Rx: n.Dropped.Rx + n.DroppedVF.Rx},
 		Short:    float64(n.Short), ShortFor: n.ShortFor.Seconds(), WouldSend: float64(n.WouldSend), Takes: float64(n.Takes),
 		Enforced: convert(n.Enforcer, func(e *model.Enforcement) api.EnforcedLimit {
 			return api.EnforcedLimit{

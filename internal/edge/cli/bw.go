@@ -173,7 +173,7 @@ func shareLines(n *api.NICShare) []string {
 		list = append(list, put("receives", fmt.Sprintf("%s, at most %s", model.Bits(n.Received.Bits), rateText(n.Receive))))
 	}
 	if n.Dropped != (api.Dropped{}) {
-		list = append(list, put("dropped", fmt.Sprintf("%d packets from the VM and %d packets to it, above a limit of its tap", n.Dropped.Tx,
+		list = append(list, put("dropped", fmt.Sprintf("%d packets from the VM and %d packets to it, above a limit", n.Dropped.Tx,
 			n.Dropped.Rx)))
 	}
 	if n.Short > 0 {
@@ -224,10 +224,13 @@ func linkText(l api.Link) string {
 	return s
 }
 
-// holders lists what enforces the NIC's limits; ! marks limits that failed.
+// holders lists what enforces the NIC's limits on the path that it uses; ! marks limits that failed.
 func holders(n *api.NICShare) string {
 	var list []string
 	for _, e := range n.Enforced {
+		if e.Path != n.Path {
+			continue
+		}
 		text := e.By
 		if e.Error != "" {
 			text += "!"

@@ -277,7 +277,7 @@ func (happened) Events(q answer.EventsQuery) api.Events {
 		})
 	}
 	list = append(list, model.Event{
-		ID: 13, At: at.Add(time.Minute), Kind: model.EventShort, Alarm: true, Text: "ci lacks 1Gbit/s of the 2Gbit/s it is promised",
+		ID: 13, At: at.Add(time.Minute), Kind: model.EventShort, Alarm: true, Text: "ci gets 1Gbit/s of the 2Gbit/s it is promised",
 		About: []model.Party{{VM: "id of ci", VMName: "ci"}},
 	})
 	out := answer.Events(list, q)

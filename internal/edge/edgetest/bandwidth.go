@@ -47,7 +47,7 @@ func shortage() *model.Shortage {
 	const remedy = "use Linux 6.6 or later"
 	return &model.Shortage{
 		Bits: 9e8, For: 1400 * time.Millisecond, Remedy: remedy,
-		Text: "db lacks 900Mbit/s of the 4Gbit/s it is promised: web-10 takes 2Gbit/s of the 9.3Gbit/s that pf0 carries; nothing limits it",
+		Text: "db gets 3.1Gbit/s of the 4Gbit/s it is promised: web-10 takes 2Gbit/s of the 9.3Gbit/s that pf0 carries; nothing limits it",
 		Takers: []model.Taker{{
 			NICID: model.NICID{VM: ID(8), NIC: "ua-net0"}, VMName: "web-10", Path: model.PathVirtio, Sent: 2e9, Beyond: 2e9, Remedy: remedy,
 		}},
@@ -61,8 +61,11 @@ func share(n byte, name string, path model.Path, sla model.SLA, allowed model.Ra
 		NICID: model.NICID{VM: ID(n), NIC: "ua-net0"}, VMName: name, PF: "pf0", Path: path, SLA: sla, Promised: sla.Guarantee, Allowed: allowed,
 		Sent: model.RateReading{Bits: sent, Packets: sent / 12000, Proof: model.ProofKernel}, Code: code, Why: why,
 	}
-	if path == model.PathVirtio {
+	switch {
+	case path == model.PathVirtio:
 		s.Dropped.Tx = 100 * uint64(n)
+	case name == "db":
+		s.DroppedVF.Tx = 42
 	}
 	key := model.LimitKey{VM: s.VM, NIC: s.NIC, Path: path, Dir: model.Tx}
 	by := map[model.Path]string{model.PathVF: "max_tx_rate", model.PathVirtio: "htb"}[path]
