@@ -85,7 +85,8 @@ func (c *Core) shortage(p *party) *shortage {
 	case 1:
 		s.lack = fmt.Sprintf("%s gets %s of the %s it is promised", names[0], rough(sent), rough(promised)) + wants(sent, lacks, promised, "asks")
 	default:
-		s.lack = fmt.Sprintf("%s get %s of the %s they are promised", and(names), rough(sent), rough(promised)) + wants(sent, lacks, promised, "ask")
+		s.lack = fmt.Sprintf("%s get %s of the %s they are promised", and(names), rough(sent), rough(promised)) +
+			wants(sent, lacks, promised, "ask")
 	}
 	s.Bits = uint64(lacks)
 	all := p.beyond(lacks)

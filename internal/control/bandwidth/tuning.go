@@ -2,8 +2,8 @@ package bandwidth
 
 import "time"
 
-// All tuning constants of waterfill. docs/waterfill.md has the figures by which those of the trial and the probes were chosen: on real
-// TCP (single runs of several scenarios on 100 Mbit/s with CUBIC) or in the scenarios of research/fluid. A change of any of them
+// The tuning constants of waterfill. docs/appendix/waterfill.md has the figures by which those of the trial and the probes were chosen:
+// on real TCP (single runs of several scenarios on 100 Mbit/s with CUBIC) or in the scenarios of research/fluid. A change of any of them
 // requires a run of both: `make long`, `scripts/measure bandwidth`.
 
 // The division of the capacity.

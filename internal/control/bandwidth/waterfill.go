@@ -17,7 +17,7 @@ import (
 //	divide    99.5 % of that, by demands: never below a guarantee, with room to grow, and unchanged where little would change
 //
 // Where the host's packets/s are known they are divided in the same way, before the bits. Without guarantees and weights on the
-// link only the SLAs' own limits apply, unless the Link is Bound. docs/waterfill.md derives it.
+// link only the SLAs' own limits apply, unless the Link is Bound. docs/appendix/waterfill.md derives it.
 type waterfill struct {
 	ids      []model.NICID
 	capacity capacity

@@ -132,7 +132,7 @@ var (
 	nicShareInfo = gauge("nic_bandwidth_info", "Always 1; the label is the code of the reason for the NIC's allowed rate.",
 		"domain", "uuid", "target_device", "code")
 	nicPoliced = counter("nic_policed_packets_total",
-		"Packets of the NIC that were dropped above its limit, at its tap (virtio) or its VF's representor (vf), since it was first limited there.",
+		"Packets of the NIC dropped above its limit, at its tap (virtio) or its VF's representor (vf), since it was first limited there.",
 		"domain", "uuid", "target_device", "path", "direction")
 	limitFailed = gauge("nic_limit_failed", "1 for a limit of the NIC that could not be applied.",
 		"domain", "uuid", "target_device", "path", "direction", "enforcer")

@@ -26,7 +26,7 @@ var (
 const kept = "testdata/adversaries.json"
 
 // TestAdversaries searches for programs of attackers that miss the goals: at random, then by changes to the worst. Those that searches
-// have found are always tried. The goals are missed (docs/waterfill.md says by how much), so it fails only where one is missed by more than
+// have found are always tried. The goals are missed (docs/appendix/waterfill.md says by how much), so it fails only where one is missed by more than
 // is known, or with -goals by anything.
 func TestAdversaries(t *testing.T) {
 	known, err := readPrograms(kept)
