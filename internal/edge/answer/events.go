@@ -146,7 +146,7 @@ func together(e *model.Event, l *api.Event) string {
 	case model.EventUnplug, model.EventLost:
 		return vms + " lost their VFs: " + why.String()
 	case model.EventRepair:
-		return fmt.Sprintf("found and repaired (%d times %s), such as: %s", l.Count, why.String(), e.Text)
+		return fmt.Sprintf("found and repaired %d times, such as: %s", l.Count, cmp.Or(e.Text, why.String()))
 	case model.EventFailed:
 		what := fmt.Sprintf("%d %ss", l.Count, e.Text)
 		if len(l.VMs) == l.Count { // a repair may be of a VF that nobody has
