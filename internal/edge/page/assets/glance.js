@@ -36,13 +36,13 @@ function vmTile(c) {
   return tile('Virtual machines', [String(c.running), h('small', null, ` of ${c.total} running`)], h('span', null, more.join(' · ')));
 }
 
-function guaranteeTile(b) {
+function guaranteeTile(b, observing) {
   const kept = b.guaranteed - b.short;
   let value = b.guaranteed ? `${kept} of ${b.guaranteed}` : 'None';
   let note = b.guaranteed ? 'are kept' : 'no NIC has one';
   if (b.short) note = h('span', { class: 'bad' }, `▲ ${b.short} short`, b.taker && [': ', name(b.taker), ' takes most']);
   const over = b.overcommitted > 0 && h('span', { class: 'bad' }, `▲ ${count(b.overcommitted, 'link')} overcommitted`);
-  return tile('Guarantees', value, h('span', null, note), over, b.limited > 0 && h('span', null, `${b.limited} limited now`));
+  return tile('Guarantees', value, h('span', null, note), over, b.limited > 0 && h('span', null, `${b.limited} ${observing ? 'would be limited' : 'limited now'}`));
 }
 
 function moveTile(m, observing) {
@@ -90,7 +90,7 @@ export function glance() {
     seen.status = s;
     table.hidden = !s.pfs.length;
     none.hidden = !table.hidden;
-    fill(tiles, vfTile(s.vfs), loadTile(s.load), vmTile(s.vms), guaranteeTile(s.bandwidth), moveTile(s.moves, s.mode === 'observe'), troubleTile(s));
+    fill(tiles, vfTile(s.vfs), loadTile(s.load), vmTile(s.vms), guaranteeTile(s.bandwidth, s.mode === 'observe'), moveTile(s.moves, s.mode === 'observe'), troubleTile(s));
     pfs();
   });
   watch(part, '/v1/bandwidth', (b) => {

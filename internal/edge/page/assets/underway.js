@@ -32,12 +32,15 @@ function move(m, at) {
       m.undoing && h('span', { class: 'bad' }, '↩ being rolled back'), m.try > 1 && h('span', { class: 'bad' }, `try ${m.try}`),
       Number.isFinite(since) && h('small', null, seconds(since))),
     steps(m),
-    h('p', { class: 'why' }, m.why),
+    h('p', { class: 'why' }, because(m)),
     m.error && h('p', { class: 'bad' }, m.error));
 }
 
+// because is why a move is made, without what it does, which is said beside it.
+const because = (m) => (m.why ?? '').replace(/^[^:]*: /, '');
+
 // brief is a move that waits: its Steps are those of every move of its kind.
-const brief = (m) => h('li', null, h('span', { class: `kind ${m.kind}` }, m.kind), ' ', what(m), h('small', null, ` ${m.why}`));
+const brief = (m) => h('li', null, h('span', { class: `kind ${m.kind}` }, m.kind), ' ', what(m), h('small', null, ` ${because(m)}`));
 
 function more(all) {
   return all.length > few && h('li', { class: 'hint' }, `and ${all.length - few} more: sluice plan lists them`);
