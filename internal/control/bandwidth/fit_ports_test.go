@@ -115,3 +115,26 @@ func TestFitPorts(t *testing.T) {
 		t.Errorf("beside claims for the same NICs: %v, %v", a.Promised, a.Over)
 	}
 }
+
+// A port of Neutron has the room of a claim whose VM is absent, and the claim that is refused for it is a problem.
+func TestPortTakesRoomOfClaim(t *testing.T) {
+	mac := model.MAC{2, 1}
+	snap := &model.Snapshot{
+		PFs: []model.PF{{Name: "pf0", Address: "0000:01:00.0", Network: "br0", LinkUp: true, Speed: 10e9, Managed: true}},
+		VMs: []model.VM{{ID: "vm", Name: "web", State: model.VMRunning, NICs: []model.NIC{
+			{Alias: "net0", Tap: "tap0", MAC: mac, Network: "br0", VF: model.NoVF},
+		}}},
+	}
+	rules := &model.Rules{Claims: []model.Claim{
+		{VM: "absent", MAC: model.MAC{2, 2}, PF: "0000:01:00.0", Guarantee: model.Rate{Bits: 6e9}},
+	}}
+	if _, claims, _ := Fit(snap, rules); len(claims.problems()) > 0 {
+		t.Fatalf("without the port: %v", claims.problems())
+	}
+	rules.Ports = []model.Port{{ID: "port", Tap: "tap0", MAC: mac, SLA: model.SLA{Guarantee: model.Rate{Bits: 5e9}}}}
+	ports, claims, _ := Fit(snap, rules)
+	const want = "the claim of 6Gbit for 02:02:00:00:00:00 of absent is refused: pf0 carries 10Gbit, of which others are guaranteed 5Gbit"
+	if p := claims.problems(); len(ports.problems()) > 0 || len(p) != 1 || p[0].Text != want {
+		t.Errorf("with it: %v, %v", ports.problems(), p)
+	}
+}
