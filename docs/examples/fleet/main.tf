@@ -10,6 +10,7 @@ variable "uri" {
 }
 
 locals {
+  where = "mkdir -p claims && sluice fleet where $UUID --mac $MAC -o json > claims/$UUID.json"
   place = "mkdir -p claims && sluice fleet place $UUID --mac $MAC --guarantee \"$GUARANTEE\" --network $NETWORK -o json > claims/$UUID.json"
 }
 
@@ -24,7 +25,7 @@ resource "terraform_data" "claim" {
   }
   provisioner "local-exec" {
     when        = destroy
-    command     = "sluice fleet release $UUID --mac $MAC"
+    command     = "sluice fleet where $UUID --mac $MAC -o json | grep -q '\"host\": \"\"' || sluice fleet release $UUID --mac $MAC"
     environment = self.input
   }
 }
@@ -35,7 +36,7 @@ resource "terraform_data" "vm" {
     env   = terraform_data.claim[each.key].output
     name  = each.key
     uri   = var.uri
-    place = local.place
+    where = local.where
   }
   triggers_replace = terraform_data.claim[each.key].id
 
@@ -46,17 +47,18 @@ resource "terraform_data" "vm" {
       URI  = replace(self.input.uri, "HOST", jsondecode(file("claims/${self.input.env.UUID}.json")).host)
     }
   }
-  # It may have been migrated since: placing again says where its claim is now.
+  # It may have been migrated since.
   provisioner "local-exec" {
     when        = destroy
-    command     = self.input.place
+    command     = self.input.where
     environment = self.input.env
   }
   provisioner "local-exec" {
     when    = destroy
-    command = "virsh -c $URI destroy $NAME; virsh -c $URI undefine $NAME"
+    command = "[ -z \"$HOST\" ] || { virsh -c $URI destroy $NAME; virsh -c $URI undefine $NAME; }"
     environment = {
       NAME = self.input.name
+      HOST = jsondecode(file("claims/${self.input.env.UUID}.json")).host
       URI  = replace(self.input.uri, "HOST", jsondecode(file("claims/${self.input.env.UUID}.json")).host)
     }
   }

@@ -50,8 +50,8 @@ and sluice fleet publish tells the daemon what they have claimed.`,
 		"who writes to Placement: sluice or openstack; default: that of "+ownerVariable+", or sluice")
 	_ = c.RegisterFlagCompletionFunc("owner", cobra.FixedCompletions(
 		[]string{string(fleet.OwnerSluice), string(fleet.OwnerOpenStack)}, cobra.ShellCompDirectiveNoFileComp))
-	c.AddCommand(a.fleetPublishCommand(f), a.fleetPlaceCommand(f), a.fleetReleaseCommand(f), a.fleetListCommand(f), a.fleetFsckCommand(f),
-		a.fleetTargetsCommand(f), a.fleetEvacuateCommand(f), a.fleetAdviseCommand(f), a.fleetDrainCommand(f), a.fleetMigrateCommand(f),
+	c.AddCommand(a.fleetPublishCommand(f), a.fleetPlaceCommand(f), a.fleetWhereCommand(f), a.fleetReleaseCommand(f), a.fleetListCommand(f),
+		a.fleetFsckCommand(f), a.fleetTargetsCommand(f), a.fleetEvacuateCommand(f), a.fleetAdviseCommand(f), a.fleetDrainCommand(f), a.fleetMigrateCommand(f),
 		a.fleetProxyCommand(f), a.fleetIDCommand(f))
 	return c
 }
@@ -322,6 +322,38 @@ func printPlacement(w io.Writer, p fleet.Placement) {
 	}
 	fmt.Fprintf(w, "%s %s %s on PF %s of host %s\n", p.VM, what, fleet.Rate(p.Kbits, p.Kpackets), printable(p.PF), printable(p.Host))
 	fmt.Fprintf(w, "Define the VM there, with this SLA for the NIC %s; sluice fleet release %s --mac %s gives it back.\n", p.MAC, p.VM, p.MAC)
+}
+
+func (a *app) fleetWhereCommand(f *fleetFlags) *cobra.Command {
+	c := &cobra.Command{
+		Use: "where UUID", Short: "print where a VM's NIC has a claim",
+		Long: `Prints what sluice fleet place or a host has claimed for the NIC, and at which host. Without a
+claim it says so, and with -o json the host is "". Changes nothing: a script asks it before it
+removes a VM, where sluice fleet place would claim again.`,
+		Example: "sluice fleet where 0b0c4fa4-6d2c-4b0e-9a35-5b9a2c2a1f01 --mac 52:54:00:00:00:01 -o json | jq -r .host",
+		Args:    oneVM, ValidArgsFunction: nothingToOffer,
+	}
+	mac := macFlag(c)
+	return printing(a, c, func(ctx context.Context, args []string) (none fleet.Placement, err error) {
+		address, err := model.ParseMAC(*mac)
+		if err != nil {
+			return none, usage(c, fmt.Errorf("--mac: %w", err))
+		}
+		if _, err := fleet.Consumer(args[0], address.String()); err != nil {
+			return none, usage(c, err)
+		}
+		l, err := a.ledger(ctx, f)
+		if err != nil {
+			return none, err
+		}
+		return fleet.Where(ctx, l, strings.ToLower(args[0]), address.String())
+	}, func(w io.Writer, p fleet.Placement) {
+		if p.Host == "" {
+			fmt.Fprintf(w, "%s has no claim for %s\n", p.VM, p.MAC)
+			return
+		}
+		fmt.Fprintf(w, "%s has %s on PF %s of host %s\n", p.VM, fleet.Rate(p.Kbits, p.Kpackets), printable(p.PF), printable(p.Host))
+	})
 }
 
 func (a *app) fleetReleaseCommand(f *fleetFlags) *cobra.Command {

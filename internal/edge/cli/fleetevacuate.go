@@ -23,6 +23,7 @@ repeated. Ends with exit code 1 if a claim fits nowhere.`,
 	}
 	c.ValidArgsFunction = a.completeOneHost(f)
 	dead := c.Flags().Bool("dead", false, "the host is off and will not come back by itself")
+	verbose := c.Flags().BoolP("verbose", "v", false, "show progress even if standard error is not a terminal")
 	o := outputFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !*dead {
@@ -40,7 +41,13 @@ repeated. Ends with exit code 1 if a claim fits nowhere.`,
 		if err != nil {
 			return err
 		}
-		list, err := fleet.Evacuate(c.Context(), l, host)
+		tell := func(e *fleet.Evacuated, n, of int) {
+			fmt.Fprintf(a.std.Err, "claim %d of %d: %s %s\n", n+1, of, e.VM, e.MAC)
+		}
+		if !*verbose && !IsTerminal(a.std.Err) {
+			tell = nil
+		}
+		list, err := fleet.Evacuate(c.Context(), l, host, tell)
 		if err := show(a.std.Out, o, list, printEvacuated); err != nil {
 			return err
 		}

@@ -25,7 +25,8 @@ type Evacuated struct {
 // Evacuate moves the claims at a host that is dead to others with the same network, each in one write, the largest first: what is left
 // then fits more easily. Before that the host is marked as drained, so that nobody is placed there until it publishes again. Claims that
 // have moved stay until they are released: their VMs have still to be started there. Claims of others are not touched. It may be repeated.
-func Evacuate(ctx context.Context, l Ledger, host Host) ([]Evacuated, error) {
+// before, unless nil, is called before each claim of how many.
+func Evacuate(ctx context.Context, l Ledger, host Host, before func(e *Evacuated, n, of int)) ([]Evacuated, error) {
 	s, err := markDrained(ctx, l, host)
 	if err != nil {
 		return nil, err
@@ -35,17 +36,18 @@ func Evacuate(ctx context.Context, l Ledger, host Host) ([]Evacuated, error) {
 		pfs[s.Providers[i].ID] = &s.Providers[i]
 	}
 	list := slices.Collect(maps.Values(s.Claims))
+	list = slices.DeleteFunc(list, func(c Claim) bool { _, ours := HolderOf(&c); return !ours })
 	slices.SortFunc(list, func(a, b Claim) int {
 		return cmp.Or(cmp.Compare(total(&b, ClassBits), total(&a, ClassBits)), cmp.Compare(a.Consumer, b.Consumer))
 	})
 	out := []Evacuated{}
 	for i := range list {
 		c := &list[i]
-		holder, ours := HolderOf(c)
-		if !ours {
-			continue
-		}
+		holder, _ := HolderOf(c)
 		e := Evacuated{VM: holder.VM, MAC: holder.MAC, Kbits: total(c, ClassBits), Kpackets: total(c, ClassPackets)}
+		if before != nil {
+			before(&e, len(out), len(list))
+		}
 		ask := Ask{Kbits: e.Kbits, Kpackets: e.Kpackets, Limit: mostCandidates}
 		elsewhere := false
 		for id := range c.Amounts {

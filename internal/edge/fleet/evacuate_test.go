@@ -77,7 +77,7 @@ func ended(t *testing.T, l *fleettest.Ledger) {
 // The claims of a dead host go where there is room, the largest first, and those of others stay.
 func TestEvacuate(t *testing.T) {
 	l := threeHosts(t)
-	list, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"))
+	list, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"), nil)
 	if err != nil || len(list) != 3 || list[0].Kbits != 6e6 || list[0].Kpackets != 50 || list[2].Kbits != 4e6 {
 		t.Fatalf("%+v, %v", list, err)
 	}
@@ -88,7 +88,7 @@ func TestEvacuate(t *testing.T) {
 	}
 	ended(t, l)
 	writes := l.Writes()
-	if list, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a")); err != nil || len(list) != 0 || l.Writes() != writes {
+	if list, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"), nil); err != nil || len(list) != 0 || l.Writes() != writes {
 		t.Errorf("again: %+v, %v, %d writes", list, err, l.Writes()-writes)
 	}
 	// The hosts keep what has come: its VMs have not.
@@ -103,15 +103,15 @@ func TestEvacuate(t *testing.T) {
 // What fits nowhere stays and is said.
 func TestEvacuateNowhere(t *testing.T) {
 	l := threeHosts(t)
-	if _, err := fleet.Evacuate(t.Context(), l, fleettest.Host("c")); err != nil {
+	if _, err := fleet.Evacuate(t.Context(), l, fleettest.Host("c"), nil); err != nil {
 		t.Fatal(err)
 	}
-	list, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"))
+	list, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"), nil)
 	if err != nil || len(list) != 3 || list[0].Host != "b" || list[1].Host != "" || list[1].Why != "no host has room with CUSTOM_SLUICE_NETWORK_RED" ||
 		list[2].Host != "b" {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if _, err := fleet.Evacuate(t.Context(), l, fleettest.Host("z")); err == nil {
+	if _, err := fleet.Evacuate(t.Context(), l, fleettest.Host("z"), nil); err == nil {
 		t.Error("a host that is not there")
 	}
 }
@@ -128,7 +128,7 @@ func TestEvacuateKilled(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"))
+		_, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"), nil)
 		l.Before = nil
 		if err == nil {
 			if before != 4 {
@@ -139,7 +139,7 @@ func TestEvacuateKilled(t *testing.T) {
 		if !errors.Is(err, killed) {
 			t.Fatal(err)
 		}
-		if _, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a")); err != nil {
+		if _, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"), nil); err != nil {
 			t.Fatal(err)
 		}
 		ended(t, l)
@@ -157,7 +157,7 @@ func TestEvacuateBesideOthers(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a")); err != nil {
+	if _, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"), nil); err != nil {
 		t.Fatal(err)
 	}
 	ended(t, l)
@@ -172,7 +172,7 @@ func TestEvacuateBesideOthers(t *testing.T) {
 		}
 		return nil
 	}
-	list, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"))
+	list, err := fleet.Evacuate(t.Context(), l, fleettest.Host("a"), nil)
 	if err != nil || list[1].Host != "" || list[1].Why != "somebody else has changed it meanwhile: look again" {
 		t.Errorf("%+v, %v", list, err)
 	}

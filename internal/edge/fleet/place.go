@@ -132,7 +132,7 @@ func describe(ctx context.Context, l Ledger, p Placement, c *Claim) (Placement, 
 		p.Kpackets += classes[ClassPackets]
 		state, err := l.Tree(ctx, provider, false)
 		if err != nil {
-			return p, fmt.Errorf("the claim is made, but its host cannot be read: %w", err)
+			return p, fmt.Errorf("there is a claim, but its host cannot be read: %w", err)
 		}
 		for i := range state.Providers {
 			if o := &state.Providers[i]; o.ID == provider {
@@ -142,6 +142,24 @@ func describe(ctx context.Context, l Ledger, p Placement, c *Claim) (Placement, 
 		}
 	}
 	return p, nil
+}
+
+// Where returns what a NIC has claimed, and where; nothing of a host: it has no claim. Nothing is written.
+func Where(ctx context.Context, l Ledger, vm, mac string) (Placement, error) {
+	id, err := Consumer(vm, mac)
+	p := Placement{VM: vm, MAC: mac, Consumer: id}
+	if err != nil {
+		return p, err
+	}
+	c, ok, err := l.Claim(ctx, id)
+	if err != nil || !ok {
+		return p, err
+	}
+	if _, ours := HolderOf(&c); !ours {
+		return p, fmt.Errorf("somebody else uses the consumer %s (type %s)", c.Consumer, c.Type)
+	}
+	p.Before = true
+	return describe(ctx, l, p, &c)
 }
 
 // Release ends the claim of a NIC.

@@ -206,13 +206,13 @@ func (c *contract) evacuate() {
 		c.publish(Host(name), capacity)
 	}
 	c.place(2, fleet.Ask{Kbits: 2_000_000, Kpackets: 50, Host: Host("dead").ID})
-	list, err := fleet.Evacuate(c.Context(), c.l, Host("dead"))
+	list, err := fleet.Evacuate(c.Context(), c.l, Host("dead"), nil)
 	if err != nil || len(list) != 1 || list[0].Host != "alive" || list[0].Kpackets != 50 {
 		c.Errorf("evacuated %+v, %v", list, err)
 	}
 	c.used(Host("dead"), PF0, 0)
 	c.used(Host("alive"), PF0, 2_000_000)
-	if list, err := fleet.Evacuate(c.Context(), c.l, Host("dead")); err != nil || len(list) != 0 {
+	if list, err := fleet.Evacuate(c.Context(), c.l, Host("dead"), nil); err != nil || len(list) != 0 {
 		c.Errorf("evacuated again %+v, %v", list, err)
 	}
 }

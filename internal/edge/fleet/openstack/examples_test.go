@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sluice/api/v1"
@@ -50,7 +51,8 @@ func TestExamples(t *testing.T) {
 				}
 				t.Skipf("%v: no package of Debian has it", err)
 			}
-			address := placementtest.Start(t).URL
+			server := placementtest.Start(t)
+			address := server.URL
 			l := connect(t, address)
 			for _, host := range []string{"a", "b"} {
 				capacity := fleettest.Capacity()
@@ -107,6 +109,16 @@ func TestExamples(t *testing.T) {
 				t.Errorf("the second time:\n%s", out)
 			}
 			sh(c.remove)
+			// What is gone is not claimed again to be removed.
+			put := atomic.Int64{}
+			server.Before(func(request string) {
+				if strings.HasPrefix(request, "PUT /allocations/") {
+					put.Add(1)
+				}
+			})
+			if sh(c.remove); put.Load() > 0 {
+				t.Errorf("to remove it again, %d claims were written", put.Load())
+			}
 			if left, _ := filepath.Glob(filepath.Join(hosts, "*", "*")); len(left) > 0 || claimed() {
 				t.Errorf("left: %v, claimed %v", left, claimed())
 			}

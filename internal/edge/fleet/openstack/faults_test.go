@@ -232,8 +232,8 @@ func TestFleetFaults(t *testing.T) {
 	t.Logf("each fault lasts %s of simulated time", *faultTime)
 	t.Log("| fault | SLA of | source | least promised | short | rounds that failed, writes | claim meanwhile | afterwards |")
 	t.Log("| --- | --- | --- | --- | --- | --- | --- | --- |")
-	// during lets a fault last, and reports what it did to each host of watched.
-	during := func(name string, watched []*simulated, begin, end func()) {
+	// during lets a fault last, and reports what it did to each host of watched. Rounds of those in failing must fail meanwhile.
+	during := func(name string, watched, failing []*simulated, begin, end func()) {
 		t.Helper()
 		for _, h := range watched {
 			h.sla.reset()
@@ -244,6 +244,11 @@ func TestFleetFaults(t *testing.T) {
 		}
 		begin()
 		watched[len(watched)-1].pass(t)
+		for i, h := range watched {
+			if slices.Contains(failing, h) {
+				h.until(t, "round that fails: "+name, func() bool { return h.failed.Load() > before[i][1] })
+			}
+		}
 		rows := make([]string, len(watched))
 		for i, h := range watched {
 			n, _ := h.nic(t.Context())
@@ -268,14 +273,14 @@ func TestFleetFaults(t *testing.T) {
 			}
 		}
 	}
-	during("none", hosts, func() {}, func() {})
-	during("Placement is away", hosts, cut(hosts, true), cut(hosts, false))
-	during("host2 is cut off from Placement", hosts, cut(hosts[1:2], true), cut(hosts[1:2], false))
+	during("none", hosts, nil, func() {}, func() {})
+	during("Placement is away", hosts, hosts, cut(hosts, true), cut(hosts, false))
+	during("host2 is cut off from Placement", hosts, hosts[1:2], cut(hosts[1:2], true), cut(hosts[1:2], false))
 	var moved []fleet.Evacuated
-	during("host1 is lost, and evacuated", hosts[1:], func() {
+	during("host1 is lost, and evacuated", hosts[1:], nil, func() {
 		hosts[0].stop()
 		<-hosts[0].ended
-		if moved, err = fleet.Evacuate(t.Context(), l, hosts[0].host); err != nil || len(moved) != 1 || moved[0].Host == "" {
+		if moved, err = fleet.Evacuate(t.Context(), l, hosts[0].host, nil); err != nil || len(moved) != 1 || moved[0].Host == "" {
 			t.Fatalf("%+v, %v", moved, err)
 		}
 	}, func() {})
