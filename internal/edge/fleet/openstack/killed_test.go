@@ -49,9 +49,10 @@ type killing struct {
 	looks  int
 }
 
-// Placement is killed at any request of place, release and migrate: the command says so, what is left is found and healed, and the
-// guarantee is always kept where the VM runs, claimed at one host and, while it migrates, at two.
-func TestKilledAtEachRequest(t *testing.T) {
+// Placement is killed at each request of place, release and migrate that writes a claim, and at the last of each (with -kill-each at any):
+// the command says so, what is left is found and healed, and the guarantee is always kept where the VM runs, claimed at one host and, while
+// it migrates, at two.
+func TestKilledAtWrites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server and two daemons: make long runs it")
 	}

@@ -39,7 +39,7 @@ type Server struct {
 	seen    []string
 }
 
-// Start starts a Placement, which ends with the test. The test is skipped if it cannot be installed.
+// Start starts a Placement, which ends with the test. The test is skipped if it cannot be installed, but fails where CI=true.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if os.Getenv("SLUICE_TEST_NO_PLACEMENT") == "1" {
@@ -81,7 +81,7 @@ func (s *Server) Restart() {
 	}
 	if err != nil {
 		_ = s.program.Wait()
-		if s.program.ProcessState.ExitCode() == notInstalled {
+		if s.program.ProcessState.ExitCode() == notInstalled && os.Getenv("CI") != "true" {
 			s.t.Skipf("no Placement from PyPI: %s", &s.complain)
 		}
 		s.t.Fatalf("Placement has not started: %v, %v\n%s", err, s.program.ProcessState, &s.complain)
