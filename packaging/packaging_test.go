@@ -127,6 +127,7 @@ var must = map[string][]string{
 		"-rwxr-xr-x /usr/bin/sluice", "-rwxr-xr-x /usr/bin/sluiced",
 		"-rw-r--r-- /usr/lib/systemd/system/sluice.service", "-rw-r--r-- /usr/lib/systemd/system/sluice-fleet.service",
 		"-rw-r--r-- /usr/lib/systemd/system/sluice-fleet-proxy.service", "-rwxr-xr-x /usr/share/sluice/fleet/ca",
+		"-rw-r--r-- /usr/share/sluice/fleet/policy.yaml",
 		"-rw-r--r-- /usr/lib/sysusers.d/sluice.conf", "-rw-r--r-- /usr/lib/modules-load.d/sluice.conf",
 		"-rw-r--r-- /etc/sluice/sluice.yaml", "drwxr-xr-x /etc/sluice/conf.d",
 		"-rw-r--r-- /usr/share/bash-completion/completions/sluice", "-rw-r--r-- /usr/share/fish/vendor_completions.d/sluice.fish",

@@ -51,8 +51,8 @@ and sluice fleet publish tells the daemon what they have claimed.`,
 	_ = c.RegisterFlagCompletionFunc("owner", cobra.FixedCompletions(
 		[]string{string(fleet.OwnerSluice), string(fleet.OwnerOpenStack)}, cobra.ShellCompDirectiveNoFileComp))
 	c.AddCommand(a.fleetPublishCommand(f), a.fleetPlaceCommand(f), a.fleetWhereCommand(f), a.fleetReleaseCommand(f), a.fleetListCommand(f),
-		a.fleetFsckCommand(f), a.fleetTargetsCommand(f), a.fleetEvacuateCommand(f), a.fleetAdviseCommand(f), a.fleetDrainCommand(f), a.fleetMigrateCommand(f),
-		a.fleetProxyCommand(f), a.fleetIDCommand(f))
+		a.fleetFsckCommand(f), a.fleetTargetsCommand(f), a.fleetEvacuateCommand(f), a.fleetAdviseCommand(f), a.fleetDrainCommand(f),
+		a.fleetMigrateCommand(f), a.fleetProxyCommand(f), a.fleetIDCommand(f))
 	return c
 }
 

@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -50,6 +52,9 @@ func Connect(ctx context.Context, endpoint string) (*Ledger, error) {
 	}
 	auth.AllowReauth = true
 	provider, err := config.NewProviderClient(ctx, auth, config.WithHTTPClient(client(secure)))
+	if unauthorized(err) {
+		return nil, errAccount
+	}
 	if err != nil {
 		return nil, fmt.Errorf("Keystone at %s: %w", auth.IdentityEndpoint, err) //nolint:staticcheck // a name
 	}
@@ -60,6 +65,17 @@ func Connect(ctx context.Context, endpoint string) (*Ledger, error) {
 		}
 	}
 	return over(service), nil
+}
+
+// errAccount means that Keystone knows no such account, or that its password is another.
+var errAccount = errors.New("the account is refused by Keystone: check " + keystoneVariable + " and the variables beside it, and whether " +
+	"the application credential is still there (openstack application credential list)")
+
+// unauthorized reports whether that is what Keystone says. Of an application credential that is gone it says 404.
+func unauthorized(err error) bool {
+	var no gophercloud.ErrUnexpectedResponseCode
+	return errors.As(err, &no) && (no.Actual == http.StatusUnauthorized ||
+		no.Actual == http.StatusNotFound && strings.Contains(string(no.Body), "Application Credential"))
 }
 
 // certificates are those that the environment names.

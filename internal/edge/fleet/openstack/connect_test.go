@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -34,14 +35,25 @@ func environment(t *testing.T, set map[string]string) {
 	}
 }
 
-// A Placement behind Keystone gets Keystone's token, at the address of its catalog.
+// A Placement behind Keystone gets Keystone's token, at the address of its catalog, and another when it has expired. What accounts are
+// refused is said. TestRealKeystone is the same with a real one.
 func TestKeystone(t *testing.T) {
 	var server *httptest.Server
 	var token, version string
+	valid, password, made := "", "x", 0
+	status, refusal := http.StatusOK, http.StatusNotFound
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodPost && r.URL.Path == "/v3/auth/tokens":
-			w.Header().Set("X-Subject-Token", "secret")
+			body, _ := io.ReadAll(r.Body)
+			if !strings.Contains(string(body), `"password":"`+password+`"`) {
+				w.WriteHeader(refusal)
+				fmt.Fprint(w, `{"error": {"message": "Could not find Application Credential: 332d6d."}}`) // Keystone's, with 404
+				return
+			}
+			made++
+			valid = fmt.Sprint("token", made)
+			w.Header().Set("X-Subject-Token", valid)
 			w.WriteHeader(http.StatusCreated)
 			_ = json.NewEncoder(w).Encode(map[string]any{"token": map[string]any{
 				"expires_at": "2099-01-01T00:00:00.000000Z",
@@ -51,6 +63,11 @@ func TestKeystone(t *testing.T) {
 			}})
 		case r.URL.Path == "/placement/allocations/c":
 			token, version = r.Header.Get("X-Auth-Token"), r.Header.Get("OpenStack-API-Version")
+			if token != valid {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			w.WriteHeader(status)
 			fmt.Fprint(w, `{"allocations": {}}`)
 		case r.URL.Path == "/placement/":
 			fmt.Fprint(w, `{"versions": [{"id": "v1.0", "max_version": "1.39", "min_version": "1.0", "status": "CURRENT", `+
@@ -60,19 +77,37 @@ func TestKeystone(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	environment(t, map[string]string{
+	account := map[string]string{
 		"OS_AUTH_URL": server.URL + "/v3", "OS_USERNAME": "sluice", "OS_PASSWORD": "x", "OS_PROJECT_NAME": "service", "OS_DOMAIN_NAME": "Default",
 		"OS_REGION_NAME": "one",
-	})
+	}
+	environment(t, account)
 	l, err := openstack.Connect(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := l.Claim(t.Context(), "c"); ok || err != nil {
-		t.Errorf("%v, %v", ok, err)
+	read := func() error {
+		_, _, err := l.Claim(t.Context(), "c")
+		return err
 	}
-	if token != "secret" || version != "placement 1.39" {
-		t.Errorf("token %q, version %q", token, version)
+	if err := read(); err != nil || token != "token1" || version != "placement 1.39" {
+		t.Errorf("%v; token %q, version %q", err, token, version)
+	}
+	valid = "none"
+	if err := read(); err != nil || token != "token2" {
+		t.Errorf("after the token has expired: %v; token %q", err, token)
+	}
+	status = http.StatusForbidden
+	if err := read(); err == nil || !strings.Contains(err.Error(), "lacks a role") {
+		t.Errorf("without the role: %v", err)
+	}
+	valid, password = "none", "another"
+	if err := read(); err == nil || !strings.Contains(err.Error(), "the account is refused by Keystone") {
+		t.Errorf("after the account was closed: %v", err)
+	}
+	refusal = http.StatusUnauthorized
+	if _, err := openstack.Connect(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "the account is refused by Keystone") {
+		t.Errorf("with a wrong password: %v", err)
 	}
 }
 

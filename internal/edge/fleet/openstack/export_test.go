@@ -11,3 +11,6 @@ func Hurry(t *testing.T, after time.Duration) {
 	timeout = after
 	t.Cleanup(func() { timeout = before })
 }
+
+// Token is the token in use.
+func (l *Ledger) Token() string { return l.client.Token() }

@@ -496,7 +496,12 @@ func wrong(what string, err error) error {
 	}
 	var answer gophercloud.ErrUnexpectedResponseCode
 	var none *url.Error
+	var lost *gophercloud.ErrUnableToReauthenticate
 	switch {
+	case errors.As(err, &lost) && unauthorized(lost.ErrReauth):
+		return fmt.Errorf("%s: %w", what, errAccount)
+	case lost != nil:
+		return fmt.Errorf("%s: Keystone does not answer: %w", what, lost.ErrReauth)
 	case errors.As(err, &answer):
 	case errors.As(err, &none):
 		return fmt.Errorf("%s: Placement does not answer: %w", what, err)
@@ -504,6 +509,9 @@ func wrong(what string, err error) error {
 		return fmt.Errorf("%s: Placement's answer cannot be used: %w", what, err)
 	}
 	kind := errors.New(detail(&answer))
+	if answer.Actual == http.StatusForbidden && codeOf(&answer) != "sluice.refused" {
+		kind = fmt.Errorf("the account lacks a role: docs/fleet.md says which it needs (%w)", kind)
+	}
 	if answer.Actual == http.StatusConflict {
 		switch code := codeOf(&answer); code {
 		case "placement.inventory.inuse", "placement.resource_provider.inuse", "placement.resource_provider.cannot_delete_parent":
