@@ -128,8 +128,8 @@ func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration
 // raise begins or goes on with a probe, from the volume at the present capacity.
 func (c *capacity) raise(now time.Time, looks int) {
 	c.before, c.carried = c.hat, handedOut*c.hat
-	if c.used >= looks {
-		c.carried = min(c.carried, c.sum/float64(c.used))
+	if c.used >= looks { // a guaranteed sender may have left some of it unused: then the link has carried more lately
+		c.carried = min(c.carried, max(c.proven, c.sum/float64(c.used)))
 	}
 	c.turn(now, raised, min(c.speed, c.hat*(1+c.step)))
 }

@@ -17,6 +17,8 @@ func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
 	stopped := c.sent < active*c.guarantee
 	if stopped || k.room && !k.stalled {
 		l.want = t.mean
+	} else if k.full && t.was < active*c.guarantee { // it wakes
+		l.want = (1 - lackShare) * promised
 	} else {
 		l.want = max(l.want, min(t.mean, t.was)) // one reading may be noise
 	}
@@ -36,9 +38,12 @@ func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
 
 // known reports whether the sender lacks some of what it is known to want.
 func (l *lack) known(t *tracked, in, promised float64) bool {
-	share := lackShare
-	if t.mean >= promised {
+	share := lessSurely
+	switch {
+	case t.mean >= promised:
 		share = lackAbove
+	case l.want >= (1-lessSurely)*promised:
+		share = lackShare
 	}
 	return t.mean < (1-share)*min(l.want, in)
 }

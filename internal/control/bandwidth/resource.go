@@ -97,7 +97,7 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	total := sent.guaranteed + sent.others
 	full := total >= fullLink*amount
 	k := moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full}
-	k.room = !full && (total < trialFrom*amount || total < (1-lackShare)*r.proven)
+	k.room = !full && (total < trialFrom*amount || total < (1-lessSurely)*max(r.proven, last.guaranteed+last.others))
 	k.stalled = sent.guaranteed < last.guaranteed && sent.others < (1-stall)*last.others
 	k.smooth, k.fall, k.slow = gain(k.seconds, smoothTime), gain(k.seconds, fallTime), gain(k.seconds, slowTime)
 	k.meanNoise = math.Sqrt(min(1, k.seconds/(2*smoothTime)))
@@ -115,7 +115,7 @@ func (r *resource) estimate(k *moment) {
 		if t.estimate(k, c, in); c.guarantee == 0 || !c.known {
 			continue
 		}
-		if k.full && c.sent > active*c.guarantee && c.sent < (1-lackShare)*min(t.lack.want, r.promised[i]) {
+		if k.full && c.sent > active*c.guarantee && c.sent < (1-lessSurely)*min(t.lack.want, r.promised[i]) {
 			hurt = true
 		}
 		t.lack.see(k, c, t, in, r.promised[i])

@@ -64,7 +64,7 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 		t, u, in, promised := &r.tracked[i], &r.usages[i], r.force[i], r.promised[i]
 		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
 		lacks := t.lack.wants(t, in, promised) - sent
-		if t.lack.tried = u.known && t.lack.ticks > looks && lacks > 0 && !t.rising && t.trend() == 0; !t.lack.tried {
+		if t.lack.tried = u.known && t.lack.ticks >= looks && lacks > 0 && t.last-t.prev < lacks && !t.rising && t.trend() == 0; !t.lack.tried {
 			others += max(0, (t.prev+t.last)/2-min(u.guarantee, t.share))
 			continue
 		}

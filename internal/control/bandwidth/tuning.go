@@ -74,7 +74,7 @@ const (
 const (
 	leastCarried = 0.3             // of the speed: minimum of the capacity
 	probeFirst   = time.Second     // from a fall to the first upward probe
-	probeLast    = 8 * time.Second // maximum between probes that fail
+	probeLast    = 4 * time.Second // maximum between probes that fail
 	probeStep    = 0.01            // of the capacity; doubles while probes succeed,
 	probeMost    = 0.04            // up to this
 	probeGain    = 0.75            // of the step: by how much the volume must rise for a probe to succeed
@@ -91,8 +91,9 @@ const (
 	lookMost   = 4                      // and at most as many
 	lookFlat   = 0.01                   // relative: constant
 	lookNoise  = 2.0                    // deviations of the volume: the same, if that is more
-	lackShare  = 0.05                   // of what a sender might send: lacking less is not worth a trial
-	lackAbove  = 0.10                   // the same of a sender that has its guarantee
+	lackShare  = 0.03                   // of the guarantee, for a sender that has had it or wakes: lacking less is not worth a trial
+	lackAbove  = 0.10                   // the same of what a sender had beyond its guarantee
+	lessSurely = 0.05                   // relative: a fall of so much is not noise
 	keptTime   = 2.0                    // s without lack after which former trials no longer count
 	trialFrom  = 0.5                    // of the capacity: with less volume the link is not full
 	trialStep  = 0.03                   // of the volume: what the others lose
@@ -100,7 +101,7 @@ const (
 	directly   = 4                      // steps: they are given at once what they lack, if it is less
 	trialBelow = 0.99                   // of what is handed out: a full link that carries more is full because of the limits
 	trialGain  = 0.5                    // of the step: by how much the tried must send more for the trial to succeed
-	trialKnown = 2                      // deviations of that: the same, if what the tried are known to want is less
+	trialKnown = 1.5                    // deviations of that: the same, if what the tried are known to want is less
 	trialLeast = 0.01                   // of the capacity: a trial over less is not worth its cost
 	settleTime = 80 * time.Millisecond  // until limits are in effect, longest in a guest
 	trialTime  = 600 * time.Millisecond // maximum duration

@@ -146,7 +146,7 @@ func (m *mind) stepAt(t time.Duration) (at, visit int) {
 const (
 	attackFor = 20 * time.Second
 	healFor   = 10 * time.Second
-	settled   = time.Second // after the start the program is judged; for so long the link must be well to be healed
+	settled   = time.Second // after its first frame a sender is judged; for so long the link must be well to be healed
 )
 
 // run returns the program's Run under no Allocator yet. Without attack, honest senders that want all they can send take the attackers'
@@ -179,8 +179,11 @@ func (p *program) run(attack bool) *Run {
 	return r
 }
 
+// pause is how long it pauses, at the start and between frames.
+func (h *honest) pause() time.Duration { return time.Duration(h.OnOff) * time.Millisecond }
+
 func (h *honest) sender() Sender {
-	wants, half := h.Wants*gbit, time.Duration(h.OnOff)*time.Millisecond
+	wants, half := h.Wants*gbit, h.pause()
 	if wants == 0 {
 		wants = math.Inf(1)
 	}

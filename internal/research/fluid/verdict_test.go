@@ -9,7 +9,7 @@ import (
 
 // verdict is what a program does to others.
 type verdict struct {
-	satisfied float64       // % of the windows in which a judged sender asked for some of its guarantee, from settled on
+	satisfied float64       // % of the windows in which a judged sender asked for some of its guarantee, from settled after its first on
 	short     float64       // % of what it asked for of that was not sent
 	used      float64       // % of what the link carries
 	healed    time.Duration // from the attackers' leave until guarantees are satisfied, and 95 % of the link are used, for settled
@@ -65,7 +65,7 @@ func (j *judge) close(end time.Duration) {
 		asked, sent := j.asked[i], j.sent[i]
 		ok := sent >= enough*asked
 		satisfied = satisfied && ok
-		if judged && asked > 0 {
+		if judged && asked > 0 && end > j.p.Honest[i].pause()+settled {
 			j.all++
 			if ok {
 				j.good++
@@ -129,9 +129,9 @@ func (g *goal) known(o *outcome) float64 {
 // with a guarantee may waste that, whatever else they do.
 var goals = []goal{
 	// In 97 % of the windows; or in as many as are satisfied among honest senders, less 3 %: at the longest period a wake costs a window.
-	{"satisfied", misses{6, 77, 97, 97}, func(o *outcome) float64 { return min(97, o.honest.satisfied-3) - o.satisfied }},
+	{"satisfied", misses{6, 97, 97, 97}, func(o *outcome) float64 { return min(97, o.honest.satisfied-3) - o.satisfied }},
 	// 90 % of what is used with honest senders; or under attack: what senders leave that go up and down in every period is lost.
-	{"used", misses{26, 0, 20, 36}, func(o *outcome) float64 {
+	{"used", misses{26, 25, 26, 26}, func(o *outcome) float64 {
 		wasted := o.theirs() * gbit / (o.Carries * speed)
 		return 90*(1-wasted) - 100*o.used/min(o.honest.used, o.informed.used)
 	}},
