@@ -273,9 +273,9 @@ func TestSettles(t *testing.T) {
 	})
 }
 
-// settle advances until there has been no trial, and rooms have been what they usually are, for 10 ticks.
+// settle advances until there has been no trial, and rooms have been what they usually are, for 25 ticks: as long as a sender's noise takes to be forgotten.
 func (h *host) settle() {
-	for quiet := 0; quiet < 10; quiet++ {
+	for quiet := 0; quiet < 25; quiet++ {
 		if h.tick(); h.w.capacity.trial.on || h.now.Before(h.w.bits.careful) {
 			quiet = 0
 		}
