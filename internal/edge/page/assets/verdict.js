@@ -1,7 +1,7 @@
 // The verdict on the host: what is wrong now, what it affects, who causes it and what helps, the worst first; or that nothing is.
 
 import { h, fill, name, prose, section, steady } from './dom.js';
-import { watch } from './live.js';
+import { daemon, watch } from './live.js';
 import { count, percent } from './format.js';
 
 const sum = (list, of) => list.reduce((n, x) => n + of(x), 0);
@@ -54,14 +54,16 @@ export function verdict() {
     const list = wrong(s, links);
     const others = s.problems + s.findings;
     const about = mode(s);
-    const now = JSON.stringify([list, others, s.mode, s.drained, s.drain, s.mode === 'observe' && s.moves.pending, !list.length && calm(s, links)]);
+    const now = JSON.stringify([daemon.gone, list, others, s.mode, s.drained, s.drain, s.mode === 'observe' && s.moves.pending, !list.length && calm(s, links)]);
     if (now === before) return;
     before = now;
-    fill(title, list.length ? [`${count(list.length, 'thing')} ${list.length === 1 ? 'is' : 'are'} wrong`, h('span', { class: 'when' }, ' now')] : others ? 'Nothing urgent' : '✓ All is well');
+    const when = daemon.gone ? ' when last seen' : list.length ? ' now' : '';
+    fill(title, list.length ? `${count(list.length, 'thing')} ${list.length === 1 ? 'is' : 'are'} wrong` : others ? 'Nothing urgent' : '✓ All is well', when && h('span', { class: 'when' }, when));
     title.className = list.length ? 'bad' : others ? '' : 'good';
     fill(body, about && h('p', null, about), list.length ? h('ul', { class: 'plain wrong' }, list.map(item)) : h('p', null, calm(s, links)),
       others > 0 && h('p', { class: 'hint' }, h('a', { href: '#troubles' }, count(others, 'problem')), ', each with its remedy.'));
   };
+  for (const e of ['lost', 'again']) addEventListener(e, draw);
   watch(part, '/v1/status', (s) => { seen.status = s; draw(); });
   watch(part, '/v1/bandwidth', (b) => { seen.links = b.links; draw(); }, { every: 1000 });
   return part;

@@ -41,6 +41,7 @@ func TestDaemonGone(t *testing.T) {
 		h.stop()
 		p.banner("The daemon does not answer", "Last seen", " ago, at ", "systemctl status sluice")
 		p.until(`document.querySelector('#live').textContent.includes('last seen')`)
+		p.until(`document.querySelector('#now h2').textContent.includes('when last seen')`)
 		if eval[string](p, `getComputedStyle(document.querySelector('.pfs .good')).color`) == good ||
 			eval[string](p, `getComputedStyle(document.querySelector('.mode b')).color`) == enforce {
 			t.Errorf("%s: it is still green", l)
@@ -65,7 +66,7 @@ func TestDaemonGone(t *testing.T) {
 		h.serve(t, strings.TrimPrefix(h.url, "http://"))
 		h.next()
 		p.until(`document.getElementById('banner').hidden && !document.documentElement.hasAttribute('data-old') &&
-			document.querySelector('#live').dataset.state === 'live'`)
+			document.querySelector('#live').dataset.state === 'live' && !document.querySelector('#now h2').textContent.includes('last seen')`)
 		p.until(`document.querySelector('.chart .u-legend').textContent.includes('now')`)
 		p.close()
 	}
