@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -13,8 +14,9 @@ import (
 
 // adviceRule says how a host is chosen.
 const adviceRule = `Each goes to the PF of the same network that keeps the greatest part of its link free, of what is
-claimed or, with --prometheus, of what is sent if that is more; all moves fit together. Changes
-nothing: sluice fleet migrate does.`
+claimed or, with --prometheus, of what is sent if that is more; all moves fit together. With
+--prometheus it also says how many VFs are free at that PF: without one the VM stays on virtio there,
+until it gains more from a VF than others. Changes nothing: sluice fleet migrate does.`
 
 func (a *app) fleetAdviseCommand(f *fleetFlags) *cobra.Command {
 	c := &cobra.Command{
@@ -25,11 +27,11 @@ where each fits. ` + adviceRule,
 	}
 	prom := promFlag(c)
 	return printing(a, c, func(ctx context.Context, _ []string) ([]fleet.Advice, error) {
-		state, load, _, err := a.claimed(ctx, f, *prom)
+		state, seen, _, err := a.claimed(ctx, f, *prom)
 		if err != nil {
 			return nil, err
 		}
-		return fleet.Relieve(&state, load), nil
+		return fleet.Relieve(&state, seen), nil
 	}, printAdvice)
 }
 
@@ -46,17 +48,17 @@ back, so that they can migrate.`,
 	c.ValidArgsFunction = a.completeOneHost(f)
 	prom := promFlag(c)
 	return printing(a, c, func(ctx context.Context, args []string) ([]fleet.Advice, error) {
-		state, load, hosts, err := a.claimed(ctx, f, *prom)
+		state, seen, hosts, err := a.claimed(ctx, f, *prom)
 		if err != nil {
 			return nil, err
 		}
 		host, err := fleet.Find(hosts, args[0])
-		return fleet.Empty(&state, host, load), err
+		return fleet.Empty(&state, host, seen), err
 	}, printAdvice)
 }
 
-// claimed reads the whole ledger and, if prom is an address, what the PFs send.
-func (a *app) claimed(ctx context.Context, f *fleetFlags, prom string) (s fleet.State, load map[string]int, hosts []fleet.Host, err error) {
+// claimed reads the whole ledger and, if prom is an address, what the PFs send and how many of their VFs are free.
+func (a *app) claimed(ctx context.Context, f *fleetFlags, prom string) (s fleet.State, seen fleet.Seen, hosts []fleet.Host, err error) {
 	l, err := a.ledger(ctx, f)
 	if err == nil {
 		hosts, err = l.Hosts(ctx)
@@ -68,9 +70,12 @@ func (a *app) claimed(ctx context.Context, f *fleetFlags, prom string) (s fleet.
 		s, err = l.Fleet(ctx)
 	}
 	if err == nil && prom != "" {
-		load, err = prometheus.Load(ctx, prom, hosts)
+		seen.Kbits, err = prometheus.Load(ctx, prom, hosts)
 	}
-	return s, load, hosts, err
+	if err == nil && prom != "" {
+		seen.VFs, err = prometheus.FreeVFs(ctx, prom, hosts)
+	}
+	return s, seen, hosts, err
 }
 
 func printAdvice(w io.Writer, list []fleet.Advice) {
@@ -81,11 +86,14 @@ func printAdvice(w io.Writer, list []fleet.Advice) {
 	var rows [][]string
 	for i := range list {
 		a := &list[i]
-		to, pf := a.Host, a.PF
+		to, pf, vfs := a.Host, a.PF, "-"
+		if a.VFs != nil {
+			vfs = strconv.Itoa(*a.VFs)
+		}
 		if to == "" {
 			to, pf = "-", "no host has room"
 		}
-		rows = append(rows, []string{a.VM, a.MAC, fleet.Rate(a.Kbits, a.Kpackets), a.From, to, pf, a.Why})
+		rows = append(rows, []string{a.VM, a.MAC, fleet.Rate(a.Kbits, a.Kpackets), a.From, to, pf, vfs, a.Why})
 	}
-	table(w, "VM MAC GUARANTEE FROM TO PF WHY", rows)
+	table(w, "VM MAC GUARANTEE FROM TO PF FREE-VFS WHY", rows)
 }

@@ -18,13 +18,20 @@ type Advice struct {
 	Why      string `json:"why"`            // it should go
 	Host     string `json:"host,omitempty"` // "": there is no room for it anywhere
 	PF       string `json:"pci_address,omitempty"`
+	VFs      *int   `json:"free_vfs,omitempty"` // that no VM holds there, less those of VMs above that go there too; nil: not known
+}
+
+// Seen is what Prometheus knows of PFs, by provider; nil: it was not asked.
+type Seen struct {
+	Kbits map[string]int // kbit/s that are sent
+	VFs   map[string]int // that no VM holds
 }
 
 // Empty says where each of Sluice's claims at a host could go, the largest first: what is left then fits more easily. Each goes to the PF
-// of the same network that keeps the greatest part of its link free, as Place has it, of what is claimed and, if the load (kbit/s by
-// provider) is known and greater, of what is sent. Nothing is written.
-func Empty(s *State, host Host, load map[string]int) []Advice {
-	m := newMoves(s, load)
+// of the same network that keeps the greatest part of its link free, as Place has it, of what is claimed and, if it is known and
+// greater, of what is sent. Nothing is written.
+func Empty(s *State, host Host, seen Seen) []Advice {
+	m := newMoves(s, seen)
 	out := []Advice{}
 	for _, c := range m.at(func(p *Provider) bool { return rootID(p) == host.ID }) {
 		out = append(out, m.move(c, "the host is to be emptied"))
@@ -34,8 +41,8 @@ func Empty(s *State, host Host, load map[string]int) []Advice {
 
 // Relieve says which claims should leave PFs and hosts that have less than is claimed of them: of each the smallest claim that is enough,
 // else the largest, and so on. Claims that fit nowhere stay, and are listed. Nothing is written.
-func Relieve(s *State, load map[string]int) []Advice {
-	m := newMoves(s, load)
+func Relieve(s *State, seen Seen) []Advice {
+	m := newMoves(s, seen)
 	out := []Advice{}
 	for _, id := range slices.Sorted(maps.Keys(m.providers)) {
 		p := m.providers[id]
@@ -62,11 +69,14 @@ type moves struct {
 	providers map[string]*Provider
 	used      Amounts
 	load      map[string]int
+	vfs       map[string]int  // free, less those of VMs that have moved
 	told      map[string]bool // consumers whose claims were moved, or fit nowhere
 }
 
-func newMoves(s *State, load map[string]int) *moves {
-	m := &moves{state: s, providers: map[string]*Provider{}, used: Amounts{}, load: load, told: map[string]bool{}}
+func newMoves(s *State, seen Seen) *moves {
+	m := &moves{
+		state: s, providers: map[string]*Provider{}, used: Amounts{}, load: seen.Kbits, vfs: maps.Clone(seen.VFs), told: map[string]bool{},
+	}
 	for i := range s.Providers {
 		p := &s.Providers[i]
 		m.providers[p.ID] = p
@@ -135,6 +145,10 @@ func (m *moves) move(c Claim, why string) Advice {
 		return a
 	}
 	a.Host, a.PF = hostOf(best.Name), addressOf(best.Name)
+	if n, ok := m.vfs[best.ID]; ok {
+		a.VFs = &n
+		m.vfs[best.ID] = max(0, n-1)
+	}
 	for id, classes := range c.Amounts {
 		for class, n := range classes {
 			m.used.add(id, class, -n)

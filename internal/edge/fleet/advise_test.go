@@ -134,7 +134,7 @@ func TestEmpty(t *testing.T) {
 				}
 			}
 		}
-		list := fleet.Empty(s, host, nil)
+		list := fleet.Empty(s, host, fleet.Seen{})
 		if len(list) != want || !slices.IsSortedFunc(list, func(a, b fleet.Advice) int { return b.Kbits - a.Kbits }) {
 			t.Fatalf("%+v, want %d, the largest first", list, want)
 		}
@@ -157,8 +157,41 @@ func TestEmptyByLoad(t *testing.T) {
 	s, _ := l.Fleet(t.Context())
 	for busy, want := range map[string]string{"b": "c", "c": "b"} {
 		load := map[string]int{fleettest.Host(busy).PF(fleettest.PF0): 5_000_000}
-		if list := fleet.Empty(&s, fleettest.Host("a"), load); len(list) != 1 || list[0].Host != want {
+		if list := fleet.Empty(&s, fleettest.Host("a"), fleet.Seen{Kbits: load}); len(list) != 1 || list[0].Host != want {
 			t.Errorf("%s sends 5 Gbit/s: %+v", busy, list)
+		}
+	}
+}
+
+// A VF that a VM may take where it goes is not counted again for the next one.
+func TestFreeVFsWhereVMsGo(t *testing.T) {
+	l := &fleettest.Ledger{}
+	for _, name := range []string{"a", "b"} {
+		if _, _, err := fleet.Publish(t.Context(), l, fleettest.Host(name), fleettest.Capacity()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range byte(3) {
+		ask := fleet.Ask{Kbits: 1_000_000, Host: fleettest.Host("a").ID, Traits: []string{fleet.NetworkTrait("red")}}
+		if _, err := fleet.Place(t.Context(), l, fleettest.VM(n), fleettest.MAC(n), ask); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, _ := l.Fleet(t.Context())
+	seen := fleet.Seen{VFs: map[string]int{fleettest.Host("b").PF(fleettest.PF0): 2}}
+	var got []int
+	for _, a := range fleet.Empty(&s, fleettest.Host("a"), seen) {
+		if a.VFs == nil {
+			t.Fatalf("%+v does not say how many VFs are free", a)
+		}
+		got = append(got, *a.VFs)
+	}
+	if !slices.Equal(got, []int{2, 1, 0}) {
+		t.Errorf("%v VFs are free, want 2, 1 and 0", got)
+	}
+	for _, a := range fleet.Empty(&s, fleettest.Host("a"), fleet.Seen{}) {
+		if a.VFs != nil {
+			t.Errorf("%+v says how many VFs are free, although Prometheus was not asked", a)
 		}
 	}
 }
@@ -178,7 +211,7 @@ func TestRelieve(t *testing.T) {
 			return out
 		}
 		before := over()
-		list := fleet.Relieve(s, nil)
+		list := fleet.Relieve(s, fleet.Seen{})
 		stuck := map[string]bool{} // has a claim that fits nowhere
 		for _, a := range list {
 			if !before["sluice:"+a.From] && !before["sluice:"+a.From+":"+a.FromPF] {
@@ -225,7 +258,7 @@ func TestRelieveBySmallest(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := l.Fleet(t.Context())
-	if list := fleet.Relieve(&s, nil); err != nil || len(list) != 1 || list[0].Kbits != 3e6 || list[0].From != "a" || list[0].Host != "b" {
+	if list := fleet.Relieve(&s, fleet.Seen{}); err != nil || len(list) != 1 || list[0].Kbits != 3e6 || list[0].From != "a" || list[0].Host != "b" {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
