@@ -203,16 +203,23 @@ func (f *following) pfs(device string) (out []string) {
 }
 
 // nameMigrations finds the VMs that leave: those that are here, have their claim elsewhere now, and had here what a migration of the same
-// user has.
+// user has. Nova gives a VM's claim to the migration before it has another one, so then those that have none at all.
 func (f *following) nameMigrations(s *State, all []*wanted) {
 	here := map[string]bool{}
 	for _, w := range all {
 		here[w.id] = true
 	}
+	for _, claimed := range []bool{true, false} {
+		f.nameLeaving(s, all, here, claimed)
+	}
+}
+
+// nameLeaving finds those of them that have a claim elsewhere, or those that have none.
+func (f *following) nameLeaving(s *State, all []*wanted, here map[string]bool, claimed bool) {
 	for i := range f.capacity.Claims {
 		vm := f.capacity.Claims[i].ID
 		elsewhere, ok := s.Claims[vm]
-		if !ok || elsewhere.Type == migration || here[vm] || f.capacity.Claims[i].VM == "" {
+		if ok != claimed || elsewhere.Type == migration || here[vm] || f.capacity.Claims[i].VM == "" {
 			continue
 		}
 		var had api.Rate
@@ -220,7 +227,7 @@ func (f *following) nameMigrations(s *State, all []*wanted) {
 			had.Bits, had.Packets = had.Bits+c.Rate.Bits, had.Packets+c.Rate.Packets
 		}
 		at := slices.IndexFunc(all, func(w *wanted) bool {
-			return w.leaves != "" && w.id == w.leaves && w.user == elsewhere.User && w.rate() == had
+			return w.leaves != "" && w.id == w.leaves && (!claimed || w.user == elsewhere.User) && w.rate() == had
 		})
 		if at >= 0 {
 			all[at].id = vm
@@ -257,7 +264,7 @@ func (f *following) place(all []*wanted) {
 	for _, w := range all {
 		for _, p := range w.parts {
 			if p.at == "" {
-				f.give(p, slices.MaxFunc(p.pfs, func(a, b string) int { return cmp.Compare(f.left(a), f.left(b)) }))
+				f.give(p, slices.MaxFunc(p.pfs, func(a, b string) int { return cmp.Compare(f.free(a), f.free(b)) }))
 			}
 		}
 	}
@@ -265,7 +272,7 @@ func (f *following) place(all []*wanted) {
 		moved = false
 		for _, w := range slices.Backward(all) {
 			for _, p := range w.parts {
-				to := slices.IndexFunc(p.pfs, func(pf string) bool { return pf != p.at && f.left(pf) >= p.bits })
+				to := slices.IndexFunc(p.pfs, func(pf string) bool { return pf != p.at && f.free(pf) >= p.bits })
 				if to >= 0 && f.left(p.at) < 0 {
 					f.given[p.at] -= p.bits
 					f.give(p, p.pfs[to])
@@ -282,13 +289,16 @@ func (f *following) give(p *part, pf string) {
 	}
 }
 
-// left is what can still be claimed of a PF. Of a link of unknown speed it is without an end.
+// left is what can still be claimed of a PF. What is at one whose link is down, or of unknown speed, may stay there.
 func (f *following) left(pf string) float64 {
 	if f.total[pf] == 0 {
 		return math.Inf(1)
 	}
-	return f.total[pf] - f.given[pf]
+	return f.free(pf)
 }
+
+// free is the same for what is not there yet: nothing of such a link is known to be free.
+func (f *following) free(pf string) float64 { return f.total[pf] - f.given[pf] }
 
 // had is the PF that has kept a part so far: that with as much more than other parts of the VM are there, else one with no other, else any;
 // "": none.

@@ -115,10 +115,17 @@ func TestFollow(t *testing.T) {
 			},
 			want: []api.HostClaim{claim(1, fleettest.PF0, 2e9, 0), claim(2, fleettest.PF0, 2e9, 0)},
 		},
-		"a VM that has lost its claim does not leave": {
+		"a VM leaves whose claim the migration has taken before it has another": {
 			claims: claims{9: {ovs + ":red": bits(2_000_000)}}, types: map[byte]string{9: "MIGRATION"},
 			before: []api.HostClaimState{{HostClaim: claim(2, fleettest.PF0, 2e9, 0), VM: "db-2"}},
-			want:   []api.HostClaim{claim(9, fleettest.PF0, 2e9, 0)},
+			want:   []api.HostClaim{claim(2, fleettest.PF0, 2e9, 0)},
+		},
+		"rather one with a claim elsewhere": {
+			claims: claims{3: {elsewhere: bits(2_000_000)}, 9: {ovs + ":red": bits(2_000_000)}}, types: map[byte]string{9: "MIGRATION"},
+			before: []api.HostClaimState{
+				{HostClaim: claim(2, fleettest.PF0, 2e9, 0), VM: "db-2"}, {HostClaim: claim(3, fleettest.PF0, 2e9, 0), VM: "db-3"},
+			},
+			want: []api.HostClaim{claim(3, fleettest.PF0, 2e9, 0)},
 		},
 		"nor does one of another user": {
 			claims: claims{2: {elsewhere: bits(2_000_000)}, 9: {ovs + ":red": bits(2_000_000)}}, types: map[byte]string{9: "MIGRATION of another"},
@@ -292,7 +299,7 @@ func TestClaimsStay(t *testing.T) {
 					pf := &c.PFs[i]
 					if name == sriov+":"+pf.PF || name == ovs+":"+pf.Network { // it may come here
 						given[pf.Address] += float64(classes[fleet.ClassBits]) * 1e3
-						fits = fits && (pf.Bits.Total == 0 || given[pf.Address] <= pf.Bits.Total)
+						fits = fits && given[pf.Address] <= pf.Bits.Total
 					}
 				}
 			}
@@ -330,5 +337,21 @@ func TestClaimsLeaveSlowLink(t *testing.T) {
 		if err != nil || len(list) != 2 || list[0].PF != want[0] || list[1].PF != want[1] {
 			t.Errorf("of %g bits/s: %+v, %v; want %v", total, list, err, want)
 		}
+	}
+}
+
+// What is new does not go to a PF whose link is down, and what is there stays.
+func TestNothingGoesToALinkThatIsDown(t *testing.T) {
+	s := &fleet.State{Providers: []fleet.Provider{{ID: ovs, Name: ovs + ":red"}}, Claims: map[string]fleet.Claim{}}
+	c := fleettest.Capacity()
+	c.PFs[1].Network, c.PFs[1].Bits = "red", api.RateCapacity{}
+	for n := range byte(2) {
+		id := fleettest.VM(n)
+		s.Claims[id] = fleet.Claim{Consumer: id, Type: "INSTANCE", Amounts: fleet.Amounts{ovs: {fleet.ClassBits: 4e6}}}
+	}
+	c.Claims = []api.HostClaimState{{HostClaim: api.HostClaim{ID: fleettest.VM(0), PF: fleettest.PF1, Rate: api.Rate{Bits: 4e9}}}}
+	list, err := fleet.ClaimsAt(s, node, c, nil)
+	if err != nil || len(list) != 2 || list[0].PF != fleettest.PF1 || list[1].PF != fleettest.PF0 {
+		t.Errorf("%+v, %v; want the first where it is, and the second where the link is up", list, err)
 	}
 }
