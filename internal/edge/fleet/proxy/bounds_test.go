@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"sluice/internal/edge/fleet"
 	"sluice/internal/edge/fleet/fleettest"
+	"sluice/internal/edge/fleet/openstack"
 	"sluice/internal/tests/testkit"
 )
 
@@ -252,5 +254,26 @@ func TestRefusalIsShort(t *testing.T) {
 	}
 	if len(s.told) != 5 {
 		t.Errorf("told %d lines", len(s.told))
+	}
+}
+
+// silent is a Placement that carries out what it is asked, and whose answers nobody gets.
+type silent struct{ *placement }
+
+func (s silent) Pass(ctx context.Context, method, path string, body []byte) (openstack.Answer, error) {
+	_, err := s.placement.Pass(ctx, method, path, body)
+	return openstack.Answer{}, cmp.Or(err, context.Canceled)
+}
+
+// A client that does not wait for the answers creates no more traits than one that does.
+func TestTraitsCountWithoutAnAnswer(t *testing.T) {
+	inner := &placement{Ledger: &fleettest.Ledger{}}
+	p := &Proxy{Placement: silent{inner}}
+	c := p.client(Identity{})
+	for n := range 2 * mostCreated {
+		_, _ = p.createTrait(t.Context(), c, http.MethodPut, fmt.Sprint("/traits/CUSTOM_SLUICE_", n))
+	}
+	if len(inner.traits) != mostCreated {
+		t.Errorf("%d traits were created, want %d", len(inner.traits), mostCreated)
 	}
 }

@@ -41,9 +41,9 @@ type Proxy struct {
 
 // client bounds what one client takes of the proxy.
 type client struct {
-	turn   chan struct{} // requests that are worked on
-	write  chan struct{} // the write that waits for the others' or is carried out
-	traits int           // that it has created, or is about to
+	turn   chan struct{}   // requests that are worked on
+	write  chan struct{}   // the write that waits for the others' or is carried out
+	traits map[string]bool // by path: that it may have created
 }
 
 // mostAtOnce is how many requests of one client are worked on. The others wait.
@@ -105,7 +105,7 @@ func (p *Proxy) client(who Identity) *client {
 		p.clients, p.unanswered, p.writing = map[Identity]*client{}, map[string]bool{}, make(chan struct{}, 1)
 	}
 	if p.clients[who] == nil {
-		p.clients[who] = &client{turn: make(chan struct{}, mostAtOnce), write: make(chan struct{}, 1)}
+		p.clients[who] = &client{turn: make(chan struct{}, mostAtOnce), write: make(chan struct{}, 1), traits: map[string]bool{}}
 	}
 	return p.clients[who]
 }
@@ -153,16 +153,17 @@ func (p *Proxy) carryOut(ctx context.Context, who Identity, c *client, method st
 	return p.send(ctx, asked.write)
 }
 
-// createTrait lets a client create one of Sluice's traits, unless it has created too many.
+// createTrait lets a client create one of Sluice's traits, unless it has created too many. One counts if it may have been created, also
+// where the client does not wait for the answer.
 func (p *Proxy) createTrait(ctx context.Context, c *client, method, path string) (openstack.Answer, error) {
-	count := func(n int) int {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		c.traits += n
-		return c.traits
+	p.mu.Lock()
+	asked := c.traits[path]
+	room := asked || len(c.traits) < mostCreated
+	if room {
+		c.traits[path] = true
 	}
-	if count(1) > mostCreated {
-		count(-1)
+	p.mu.Unlock()
+	if !room {
 		if answer, err := p.Placement.Pass(ctx, http.MethodGet, path, nil); err != nil || answer.Status == http.StatusNoContent {
 			return answer, err
 		}
@@ -170,14 +171,16 @@ func (p *Proxy) createTrait(ctx context.Context, c *client, method, path string)
 			mostCreated)}
 	}
 	answer, err := p.Placement.Pass(ctx, method, path, nil)
-	if answer.Status != http.StatusCreated { // it was there
-		count(-1)
+	if !asked && err == nil && answer.Status == http.StatusNoContent { // it was there
+		p.mu.Lock()
+		delete(c.traits, path)
+		p.mu.Unlock()
 	}
 	return answer, err
 }
 
 // send has Placement carry out a write. A client that leaves does not end it, nor does a Placement that takes too long: it might be done
-// later, after another was judged. So until the answer has come, nothing else is written about the same.
+// later, after another was judged. So until the answer has come or the connection has ended, nothing else is written about the same.
 func (p *Proxy) send(ctx context.Context, r *fleet.Request) (openstack.Answer, error) {
 	method, path, body := write(r)
 	var data []byte
@@ -194,8 +197,10 @@ func (p *Proxy) send(ctx context.Context, r *fleet.Request) (openstack.Answer, e
 	}
 	p.mu.Lock()
 	free := !slices.ContainsFunc(about, func(id string) bool { return p.unanswered[id] })
-	for _, id := range about {
-		p.unanswered[id] = free || p.unanswered[id]
+	if free {
+		for _, id := range about {
+			p.unanswered[id] = true
+		}
 	}
 	p.mu.Unlock()
 	if !free {
@@ -297,6 +302,7 @@ func (p *Proxy) tell(line string) { p.Tell(short(line)) }
 
 // short is the beginning of a text, without control characters.
 func short(text string) string {
+	text = strings.ReplaceAll(text, "\n", "; ")
 	if len(text) > mostText {
 		text = text[:mostText] + "..."
 	}

@@ -47,7 +47,7 @@ func (t teller) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Serve answers requests until ctx ends. A write that has begun by then is answered before.
+// Serve answers requests until ctx ends. It waits 10 s for what has begun by then.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, secure *tls.Config) error {
 	s := &http.Server{
 		Handler: p, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
