@@ -73,7 +73,10 @@ func (a *app) claimed(ctx context.Context, f *fleetFlags, prom string) (s fleet.
 		seen.Kbits, err = prometheus.Load(ctx, prom, hosts)
 	}
 	if err == nil && prom != "" {
-		seen.VFs, err = prometheus.FreeVFs(ctx, prom, hosts)
+		var unseen error // the advice does not depend on it
+		if seen.VFs, unseen = prometheus.FreeVFs(ctx, prom, hosts); unseen != nil {
+			fmt.Fprintf(a.std.Err, "how many VFs are free is not known: %v\n", unseen)
+		}
 	}
 	return s, seen, hosts, err
 }

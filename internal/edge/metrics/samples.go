@@ -76,7 +76,8 @@ func (e emitter) pf(pf *model.PF) {
 	e.send(pfInfo, 1, pf.Name, string(pf.Address), pf.Driver, pf.Network, node(pf.NUMANode))
 	e.bool(pfUp, pf.LinkUp, pf.Name)
 	n := answer.PFStatus(pf).VFs
-	e.send(pfVFs, float64(n.Free), pf.Name, string(model.OwnerFree))
+	e.send(pfVFs, float64(n.Free-n.Unusable), pf.Name, string(model.OwnerFree))
+	e.send(pfVFs, float64(n.Unusable), pf.Name, "unusable")
 	e.send(pfVFs, float64(n.Held), pf.Name, string(model.OwnerSluice))
 	e.send(pfVFs, float64(n.Foreign), pf.Name, string(model.OwnerForeign))
 	for i := range pf.VFs {

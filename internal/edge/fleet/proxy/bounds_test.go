@@ -215,12 +215,13 @@ func TestClientsTakeTurns(t *testing.T) {
 	arrived := func() bool {
 		return slices.ContainsFunc(s.behind.All().Providers, func(p fleet.Provider) bool { return p.ID == b.ID })
 	}
-	for !arrived() {
+	testkit.Eventually(t, time.Minute, "another's is done", func() bool {
 		select {
 		case release <- struct{}{}:
-		case <-time.After(time.Millisecond):
+		default:
 		}
-	}
+		return arrived()
+	})
 	if n := s.behind.requests(); n > mostAtOnce/2 {
 		t.Errorf("the other's write was done after %d requests", n)
 	}
