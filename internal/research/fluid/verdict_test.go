@@ -102,41 +102,58 @@ func (j *judge) verdict() verdict {
 // goal bounds the harm that attackers do.
 type goal struct {
 	name   string
-	misses misses
+	misses kinds                    // by how much the worst known programs miss it under waterfill, rounded up
+	share  kinds                    // % of random programs that do, rounded up
 	harm   func(o *outcome) float64 // by how much the program misses the goal; up to 0 it meets it
 }
 
-// misses is by how much the worst known programs miss a goal under waterfill, rounded up: without guarantees on a link that carries what it
-// says and on one that carries less, and the same with guarantees.
-type misses [4]float64
+// kinds has a figure for each kind of program: without guarantees of the attackers on a link that carries what it says, on one that carries
+// less, and the same with guarantees.
+type kinds [4]float64
+
+// kind is its index.
+func (o *outcome) kind() (k int) {
+	if o.Carries < 1 {
+		k++
+	}
+	if o.theirs() > 0 {
+		k += 2
+	}
+	return k
+}
+
+// everything is missed by a program that a search has found, so that only the share of such programs is bounded.
+const everything = 100
 
 // known is by how much programs of this kind are known to miss the goal.
 func (g *goal) known(o *outcome) float64 {
-	switch {
-	case *strict || *against != "waterfill":
+	if *strict || *against != "waterfill" {
 		return 0
-	case o.theirs() > 0 && o.Carries < 1:
-		return g.misses[3]
-	case o.theirs() > 0:
-		return g.misses[2]
-	case o.Carries < 1:
-		return g.misses[1]
 	}
-	return g.misses[0]
+	return g.misses[o.kind()]
+}
+
+// most is how many of n random programs of a kind may miss the goal: its share, and what chance adds to that.
+func (g *goal) most(kind, n int) float64 {
+	if *strict || *against != "waterfill" {
+		return 0
+	}
+	mean := g.share[kind] / 100 * float64(n)
+	return mean + 3*math.Sqrt(mean) + 1
 }
 
 // goals compare a law with one that is informed, which fails only where every law would that learns of a change a period later. Attackers
 // with a guarantee may waste that, whatever else they do.
 var goals = []goal{
 	// In 97 % of the windows; or in as many as are satisfied among honest senders, less 3 %: at the longest period a wake costs a window.
-	{"satisfied", misses{6, 97, 97, 97}, func(o *outcome) float64 { return min(97, o.honest.satisfied-3) - o.satisfied }},
+	{"satisfied", kinds{6, everything, everything, everything}, kinds{.5, 14, 18, 24}, func(o *outcome) float64 { return min(97, o.honest.satisfied-3) - o.satisfied }},
 	// 90 % of what is used with honest senders; or under attack: what senders leave that go up and down in every period is lost.
-	{"used", misses{26, 25, 26, 26}, func(o *outcome) float64 {
+	{"used", kinds{18, 25, 26, 25}, kinds{.4, .3, .3, .7}, func(o *outcome) float64 {
 		wasted := o.theirs() * gbit / (o.Carries * speed)
 		return 90*(1-wasted) - 100*o.used/min(o.honest.used, o.informed.used)
 	}},
 	// In 5 s, or in as long as after honest senders.
-	{"healed", misses{5, 5, 5, 5}, func(o *outcome) float64 { return (o.healed - max(5*time.Second, o.honest.healed)).Seconds() }},
+	{"healed", kinds{everything, everything, everything, everything}, kinds{1.1, .7, 6.1, 6.8}, func(o *outcome) float64 { return (o.healed - max(5*time.Second, o.honest.healed)).Seconds() }},
 }
 
 // informed is the name of an allocator that knows what the link carries, and what each sender, also an attacker, wants at the moment of a
