@@ -14,7 +14,7 @@ import (
 
 var (
 	changes = flag.Int("changes", 3, "how often a rule is changed and the time taken")
-	within  = flag.Duration("within", 0, "how soon each of these changes has to be in the kernel; 0: however busy the machine is")
+	within  = flag.Duration("within", 3*time.Second, "how soon each of these changes has to be in the kernel; 0: however busy the machine is")
 	away    = flag.Duration("away", 0, "how long Neutron is away: half of it before the agent restarts, half of it after")
 )
 

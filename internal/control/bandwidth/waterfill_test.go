@@ -273,7 +273,8 @@ func TestSettles(t *testing.T) {
 	})
 }
 
-// settle advances until there has been no trial, and rooms have been what they usually are, for 25 ticks: as long as a sender's noise takes to be forgotten.
+// settle advances until there has been no trial, and rooms have been what they usually are, for 25 ticks: then
+// less than a tenth of the noise that a trial was taken for is left (noiseGain), and rooms no longer shrink with it.
 func (h *host) settle() {
 	for quiet := 0; quiet < 25; quiet++ {
 		if h.tick(); h.w.capacity.trial.on || h.now.Before(h.w.bits.careful) {

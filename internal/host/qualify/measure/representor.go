@@ -128,7 +128,7 @@ func (r *restorer) leave(ctx context.Context, was *Found) error {
 		return nil
 	case err != nil:
 		return err
-	case l.Master != 0:
+	case l.Master != 0 && r.j.Switch != "": // a journal of an older version has none
 		to, err := r.k.Link(ctx, r.j.Switch)
 		if errors.Is(err, model.ErrGone) || err == nil && to.Index != l.Master {
 			return nil // somebody else has put it elsewhere
