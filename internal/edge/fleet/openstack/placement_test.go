@@ -74,7 +74,7 @@ func TestFleetDemo(t *testing.T) {
 		`(?m)^virsh migrate --live web-00 qemu\+ssh://host\d/system$`,
 		`(?s)\d guarantees it now.*\n  guarantee +2Gbit.*\n  guarantee +none.*\n5\. `,
 		`(?m)^host\d +\S+ +br0 +up +40Gbit +2Gbit +38Gbit$`,
-		`(?m)^\S+ +52:54:00:00:00:04 +3Gbit +host\d +host\d +\S+ +the host is to be emptied$`,
+		`(?m)^\S+ +52:54:00:00:00:04 +3Gbit +host\d +host\d +\S+ +- +the host is to be emptied$`,
 		`(?m)^\S+ +52:54:00:00:00:04 +3Gbit +host\d +\S+$`, // evacuated
 		`(?m)^\S+ +52:54:00:00:00:00 +2Gbit +host\d +\S+$`,
 		`(?m)^host\d +\S+ +br0 +drained +40Gbit +0 +40Gbit$`,
