@@ -56,8 +56,8 @@ var (
 	pfInfo = gauge("pf_info", "Always 1; the labels describe the physical function.",
 		"pf", "pci_address", "driver", "network", "numa_node")
 	pfUp  = gauge("pf_up", "1 while the physical function has a link.", "pf")
-	pfVFs = gauge("pf_vfs", "Virtual functions by owner: free, unusable (free, but no VM can get one now), sluice (held by a VM through Sluice) "+
-		"or foreign.", "pf", "owner")
+	pfVFs = gauge("pf_vfs", "Virtual functions by owner: free, unusable (free, but no VM can get one now), sluice (held by a VM "+
+		"through Sluice) or foreign.", "pf", "owner")
 
 	vfInfo   = gauge("vf_info", "Always 1; the labels describe the virtual function.", "pf", "vf", "pci_address", "driver", "owner")
 	vfHolder = gauge("vf_holder_info", "Always 1; the labels name the VM that holds the VF, and the tap of its virtio NIC.",
