@@ -308,6 +308,18 @@ func (s *site) reached(when string) {
 	}
 }
 
+// reachedSoon fails the test unless frames for the guest reach it again within 10 s, without the daemon's help: after an answer that was lost,
+// nobody has waited for ovn-controller to follow.
+func (s *site) reachedSoon(when string) {
+	s.t.Helper()
+	at := s.listens()
+	for end := time.Now().Add(10 * time.Second); !s.arrives(at, time.Second); {
+		if time.Now().After(end) {
+			s.t.Fatalf("%s: nothing reaches the guest at %s; changes: %v\n%+v", when, at.Name, s.life.changes, s.look())
+		}
+	}
+}
+
 // arrives reports whether a frame for the guest arrives at a port.
 func (s *site) arrives(at *kerneltest.Port, within time.Duration) bool {
 	s.number++

@@ -289,7 +289,7 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 					s.run(wanted(onVF))
 					s.life.on = nil
 					when := fmt.Sprintf("the answer to transaction %d of a move to the VF is lost: %v", n, onVF)
-					s.reached(when)
+					s.reachedSoon(when)
 					s.settle(when, onVF)
 				}
 			}
