@@ -72,11 +72,12 @@ func (e emitter) nicShare(n *model.NICBandwidth, nic ...string) {
 	}
 	for i := range n.Enforcer {
 		l := &n.Enforcer[i]
-		switch dropped := n.DroppedVF.Of(l.Dir); { // most VFs have no policer
-		case l.Path == model.PathVirtio:
-			e.send(nicPoliced, float64(n.Dropped.Of(l.Dir)), nic[0], nic[1], nic[2], string(l.Path), string(l.Dir))
-		case dropped > 0:
-			e.send(nicPoliced, float64(dropped), nic[0], nic[1], nic[2], string(l.Path), string(l.Dir))
+		dropped := n.Dropped
+		if l.Path == model.PathVF {
+			dropped = n.DroppedVF
+		}
+		if l.Path == model.PathVirtio || l.Packets > 0 || dropped != (model.Dropped{}) { // a VF's limit in bits/s counts no drops
+			e.send(nicPoliced, float64(dropped.Of(l.Dir)), nic[0], nic[1], nic[2], string(l.Path), string(l.Dir))
 		}
 		e.bool(limitFailed, l.Error != "", nic[0], nic[1], nic[2], string(l.Path), string(l.Dir), l.By)
 	}

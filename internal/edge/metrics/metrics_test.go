@@ -63,6 +63,26 @@ func TestVMsThatLeaveTakeTheirSeries(t *testing.T) {
 	}
 }
 
+// A counter of what is dropped begins with the policer, so that the first drops count as an increase; a limit in bits/s counts none.
+func TestDropsOfVFs(t *testing.T) {
+	v := edgetest.View()
+	for i := range v.Bandwidth.NICs {
+		v.Bandwidth.NICs[i].DroppedVF = model.Dropped{}
+	}
+	const series = `sluice_nic_policed_packets_total{direction="tx",domain="db",path="vf"`
+	if s := text(v); strings.Contains(s, series) {
+		t.Error("nothing polices the VF")
+	}
+	for i := range v.Bandwidth.NICs {
+		if n := &v.Bandwidth.NICs[i]; n.VMName == "db" {
+			n.Enforcer = []model.Enforcement{{Limit: model.Limit{LimitKey: n.Enforcer[0].LimitKey, Rate: model.Rate{Packets: 1e4}}, By: "max_tx_rate"}}
+		}
+	}
+	if s := text(v); !strings.Contains(s, series) {
+		t.Error("no counter before the first drop")
+	}
+}
+
 // What alerts are based on: a guest that exaggerates its load or does not use its VF, a tap without a bridge, a finding, a
 // move.
 func TestMetricsOfTroubles(t *testing.T) {

@@ -70,12 +70,12 @@ func ifupdown(root string, byName map[string]*Interface) (out []model.Problem) {
 			if len(word) < 2 {
 				continue
 			}
-			switch word[0] {
-			case "source":
+			switch key := word[0]; {
+			case key == "source":
 				files = append(files, included(root, file, word[1])...)
-			case "source-directory":
-				files = append(files, included(root, file, word[1]+"/*")...)
-			case "auto", "allow-hotplug", "iface":
+			case key == "source-directory":
+				files = append(files, slices.DeleteFunc(included(root, file, word[1]+"/*"), func(f string) bool { return !plainName(f) })...)
+			case key == "auto", key == "iface", strings.HasPrefix(key, "allow-"):
 				for _, name := range word[1:] {
 					i := byName[name]
 					if i == nil {
@@ -89,6 +89,13 @@ func ifupdown(root string, byName map[string]*Interface) (out []model.Problem) {
 		}
 	}
 	return out
+}
+
+// plainName reports whether ifupdown reads a file of a source-directory: interfaces(5) leaves out backups and what packages replaced.
+func plainName(file string) bool {
+	return !strings.ContainsFunc(filepath.Base(file), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	})
 }
 
 // included returns the files that a pattern in a file names.

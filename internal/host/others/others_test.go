@@ -43,9 +43,10 @@ func TestFind(t *testing.T) {
 		}, []string{"pf0: NetworkManager manages representor rep0 of VF pf0/0; nmcli device set rep0 managed no"}},
 		"NetworkManager leaves it alone": {files: map[string]string{"run/NetworkManager/devices/7": "[device]\nmanaged=false\n"}},
 		"ifupdown": {map[string]string{
-			"etc/network/interfaces":       "# iface rep0\nauto lo\nsource interfaces.d/*\nsource-directory /etc/network/more\n",
-			"etc/network/interfaces.d/vfs": "allow-hotplug eth9 \\\n  pf0v1\niface pf0v1 inet dhcp\n",
-			"etc/network/more/rep":         "source /etc/network/interfaces\nauto rep0\n",
+			"etc/network/interfaces":        "# iface rep0\nauto lo\nsource interfaces.d/*\nsource-directory /etc/network/more\n",
+			"etc/network/interfaces.d/vfs":  "allow-hotplug eth9 \\\n  pf0v1\niface pf0v1 inet dhcp\n",
+			"etc/network/more/rep":          "source /etc/network/interfaces\nallow-vfs rep0\n",
+			"etc/network/more/old.dpkg-old": "auto rep0\n",
 		}, []string{
 			"pf0: /etc/network/interfaces.d/vfs configures pf0v1, the interface of VF pf0/1; take it out of /etc/network/interfaces.d/vfs",
 			"pf0: /etc/network/more/rep configures representor rep0; leave the VF out of vfs:",

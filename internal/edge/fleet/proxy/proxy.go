@@ -124,7 +124,8 @@ func take(ctx context.Context, place chan struct{}) bool {
 type forbidden struct{ error }
 
 // errUnanswered means that an earlier write about the same is still under way in Placement, whose outcome decides about the next.
-var errUnanswered = errors.New("an earlier write about the same is not answered yet: look what has become of it, and try again")
+var errUnanswered = errors.New("an earlier write about the same is not answered yet: look what has become of it, and try again; " +
+	"if Placement never answers, restart it or the proxy")
 
 func (p *Proxy) carryOut(ctx context.Context, who Identity, c *client, method string, asked *request) (openstack.Answer, error) {
 	switch {
@@ -235,14 +236,14 @@ func (p *Proxy) judge(ctx context.Context, who Identity, r *fleet.Request) error
 	if who.Operator {
 		return nil
 	}
-	if r.Kind == fleet.SetClaims {
-		return &forbidden{fleet.Judge(who.Host, r, &fleet.State{})} // without a look
-	}
-	ctx, stop := context.WithTimeout(ctx, lookTime)
-	defer stop()
-	state, err := p.look(ctx, who.Host, r)
-	if err != nil {
-		return err
+	state := fleet.State{}
+	if r.Kind != fleet.SetClaims { // refused without a look
+		looking, stop := context.WithTimeout(ctx, lookTime)
+		defer stop()
+		var err error
+		if state, err = p.look(looking, who.Host, r); err != nil {
+			return err
+		}
 	}
 	if err := fleet.Judge(who.Host, r, &state); err != nil && !errors.Is(err, fleet.ErrStale) {
 		return &forbidden{err}
