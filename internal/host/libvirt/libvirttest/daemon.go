@@ -94,6 +94,7 @@ func need(t testing.TB) {
 // places maps subdirectories of the temporary directory to libvirtd's fixed directories.
 var places = map[string]string{
 	"etc": "/etc/libvirt", "run": "/run/libvirt", "lib": "/var/lib/libvirt", "cache": "/var/cache/libvirt", "log": "/var/log/libvirt",
+	"ovs": "/run/openvswitch",
 }
 
 const libvirtdConf = `listen_tls = 0
