@@ -29,6 +29,12 @@ func (n *nic) name() string {
 
 func teaming(e *etree.Element) string { return domxml.ChildAttr(e, "teaming", "type") }
 
+// trunk reports whether the NIC's port carries several VLANs, which libvirt can tell Open vSwitch only.
+func trunk(iface *etree.Element) bool {
+	vlan := iface.SelectElement("vlan")
+	return vlan != nil && (vlan.SelectAttrValue("trunk", "") == "yes" || len(vlan.SelectElements("tag")) > 1)
+}
+
 // nics returns the interfaces except VFs and functions of virtual PFs.
 func (e *editor) nics() ([]*nic, error) {
 	var out []*nic
@@ -65,6 +71,9 @@ func (e *editor) unfit(n *nic) error {
 	case len(e.o.Networks) > 0 && !e.o.Networks[n.Network]:
 		return refuse("make it "+e.suitable()+", or choose another NIC with --nic",
 			"its NIC %s is on %s, to which no PF of Sluice's pool leads", n.name(), n.Network)
+	case trunk(n.e):
+		return refuse("leave one <tag> in its <vlan>, without trunk='yes', or choose another NIC with --nic",
+			"its NIC %s is a trunk, and a VF carries one VLAN", n.name())
 	case teaming(n.e) != "" && teaming(n.e) != "persistent":
 		return refuse("choose another NIC with --nic, or remove its <teaming>: virsh edit", "its NIC %s is the %s half of another pair",
 			n.name(), teaming(n.e))

@@ -146,6 +146,8 @@ func TestPrepareRefuses(t *testing.T) {
 		},
 		{"none such", domain(nic), Options{NICs: []string{"ua-net7"}}, `none of its NICs matches "ua-net7": it has 52:54:00:00:00:00 on br0`},
 		{"named but unfit", domain(nic, card(1, "e1000", "")), Options{NICs: []string{"br1"}}, `of model "e1000"`},
+		{"trunk", domain(card(0, "virtio", "<vlan trunk='yes'><tag id='7'/></vlan>")), Options{}, "is a trunk, and a VF carries one VLAN"},
+		{"two VLANs", domain(card(0, "virtio", "<vlan><tag id='7'/><tag id='8'/></vlan>")), Options{}, "is a trunk, and a VF carries one VLAN"},
 		{"other half", domain(card(0, "virtio", "<teaming type='transient' persistent='ua-x'/>")), Options{}, "transient half of another pair"},
 		{"paired", paired, Options{NICs: []string{"ua-net0"}}, "is already paired with a <interface> in its definition"},
 		{
