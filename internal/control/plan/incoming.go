@@ -19,7 +19,7 @@ type Kept struct {
 // the guest resumes here, so everything but the bridge's entry must be set by then, and add-self and set-mac not much earlier:
 // see [AtArrival]. A NIC gets the VF that is kept for it, if there is one, so that a retried migration takes only one VF. taken
 // reports VFs that are not available for other reasons. Of nics, it uses alias, MAC, network and VLAN; an empty network means the
-// only one that managed PFs have.
+// only one that managed PFs have. It fails if the VLAN may be another than the XML's, which the VF would be in until the next Snapshot.
 func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, kept map[model.VFID]Kept, taken func(model.VFID) bool,
 	to Timeouts,
 ) ([]model.Step, error) {
@@ -27,6 +27,7 @@ func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, kept 
 	var out []model.Step
 	for i := range nics {
 		nic := nics[i]
+		named := nic.Network != "" || nic.VLAN != 0
 		if nic.Network == "" {
 			nic.Network = onlyNetwork(snap)
 		}
@@ -42,12 +43,19 @@ func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, kept 
 		if vf == nil {
 			return nil, fmt.Errorf("no VF is free here for NIC %s of %s on network %q", nic.MAC, vm.VMName, nic.Network)
 		}
+		if pf := snap.FindPF(vf.ID.PF); !named && pf.Uplink.Kind == taggedByNetwork {
+			return nil, fmt.Errorf("the VLAN of NIC %s of %s is not in its XML, as its libvirt network may set it, and its VF needs it when "+
+				"the guest resumes; write <vlan> into the interface, or use <interface type='bridge'>", nic.MAC, vm.VMName)
+		}
 		used[vf.ID] = true
 		p := payloads(snap, &model.VM{ID: vm.VM, Name: vm.VMName}, &nic, vf)
 		out = append(out, steps(p, []model.StepKind{model.StepBindVFIO, model.StepSetVF, model.StepAddSelf, model.StepSetMAC}, to)...)
 	}
 	return out, nil
 }
+
+// taggedByNetwork is the kind of uplink on which libvirt's networks, too, give taps a VLAN that a VF must have itself.
+const taggedByNetwork = "openvswitch"
 
 // AtArrival reports whether a Step for an incoming VM directs its frames to this host. Before the VM resumes here, that would cut
 // it off from the host's other VMs. From then until its driver has opened the VF, only the PF's filter leads to its virtio NIC.

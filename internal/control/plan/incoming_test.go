@@ -66,6 +66,29 @@ func TestForIncoming(t *testing.T) {
 	}
 }
 
+// On Open vSwitch a network of libvirt may give the tap a VLAN that the XML of a migration does not have: a VF would be in none.
+func TestForIncomingInUnknownVLAN(t *testing.T) {
+	for _, c := range []struct {
+		kind, network string
+		vlan          int
+		refused       bool
+	}{
+		{"openvswitch", "", 0, true},
+		{"openvswitch", "", 7, false},
+		{"openvswitch", "br0", 0, false},
+		{"linux-bridge", "", 0, false},
+		{"ovn", "", 0, false},
+	} {
+		s := world()
+		s.PFs[0].Uplink.Kind = c.kind
+		nics := []model.NIC{{MAC: model.MAC{2, 9}, Network: c.network, VLAN: c.vlan}}
+		_, err := ForIncoming(s, model.Subject{VM: "v", VMName: "v"}, nics, nil, func(model.VFID) bool { return false }, DefaultTimeouts)
+		if c.refused != (err != nil && strings.Contains(err.Error(), "write <vlan> into the interface")) || !c.refused && err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // Two NICs of one VM get a VF each, or none does.
 func TestForIncomingTwo(t *testing.T) {
 	s := world()
