@@ -30,8 +30,8 @@ func (b *bucket) passes(now time.Time) bool {
 // flood is the result of sending frames without pause for a while.
 type flood struct {
 	passed   float64
-	expected float64 // by a plain policer, however fast the machine could send
-	took     time.Duration
+	expected float64       // by a plain policer, however fast the machine could send
+	took     time.Duration // from before the first drop to after the last, also if the machine paused this program in between
 }
 
 // floodFor sends at full speed and counts from one drop to another: at both the burst is used up, so what passed in between is
@@ -47,23 +47,25 @@ func floodFor(d time.Duration, plain bucket, drops func() uint64, send func()) (
 		}
 		return now
 	}
-	untilDrop := func() (at time.Time, dropped uint64, ok bool) {
-		for before, began := drops(), time.Now(); at.Sub(began) < 3*time.Second; {
-			at = next()
+	untilDrop := func() (from, to time.Time, dropped uint64, ok bool) { // the frame that was dropped was sent between from and to
+		began := time.Now()
+		from = began
+		for before := drops(); from.Sub(began) < 3*time.Second; from = to {
+			to = next()
 			if dropped = drops(); dropped != before {
-				return at, dropped, true
+				return from, to, dropped, true
 			}
 		}
-		return at, 0, false
+		return from, to, 0, false
 	}
-	began, first, ok := untilDrop()
+	began, _, first, ok := untilDrop()
 	if !ok {
 		return f, false
 	}
 	sent, f.expected, plain.level = 0, 0, plain.burst
 	for next().Sub(began) < d {
 	}
-	ended, last, ok := untilDrop()
+	_, ended, last, ok := untilDrop()
 	f.took, f.passed = ended.Sub(began), float64(sent)-float64(last-first)
 	return f, ok
 }
