@@ -160,7 +160,7 @@ func (e *Executor) Finish(now time.Time, id uint64, err error) *Run {
 	case err == nil:
 		e.advance(now, r, 1)
 	case !r.Undoing && e.retry(now, r, err):
-	case r.Undoing && r.Try < e.opts.Retries && !errors.Is(err, model.ErrGone):
+	case r.Undoing && r.Try < e.opts.Retries && !errors.Is(err, model.ErrGone) && !errors.Is(err, model.ErrPermanent):
 		e.again(now, r)
 	case r.Undoing && errors.Is(err, model.ErrGone):
 		e.advance(now, r, 1)

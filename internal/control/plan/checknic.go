@@ -138,10 +138,7 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 			step(model.StepAnnounce))
 	}
 	if n.VF == model.NoVF {
-		if pf := c.snap.FindPort(n.Route); n.RouteBy != "" || pf != nil && pf.Managed {
-			c.add(FindRouteAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but switch %s sends %s to %s", n.Network, n.MAC, n.Route),
-				step(model.StepRouteToTap), step(model.StepAnnounce))
-		}
+		c.without(vm, n)
 		return
 	}
 	if n.VFOwner != model.OwnerSluice || vf == nil {
@@ -184,6 +181,14 @@ func (c *Checker) nic(vm *model.VM, n *model.NIC) {
 	}
 }
 
+// without checks that a guest without a VF is not reached through a PF or its VFs alone.
+func (c *Checker) without(vm *model.VM, n *model.NIC) {
+	if pf := c.snap.FindPort(n.Route); n.RouteBy != "" || pf != nil && pf.Managed {
+		c.add(FindRouteAtPF, "VM "+vm.Name, fmt.Sprintf("is on virtio, but switch %s sends %s to %s", n.Network, n.MAC, n.Route),
+			c.nicStep(vm, n, model.StepRouteToTap), c.nicStep(vm, n, model.StepAnnounce))
+	}
+}
+
 // idle checks that a guest that does not use its VF is not reached through the VF alone.
 func (c *Checker) idle(vm *model.VM, n *model.NIC, vf *model.VF) {
 	if vf.InGuest != model.No || n.Route == "" || c.snap.FindPF(n.VF.PF).PortOf(vf) != n.Route {
@@ -197,8 +202,12 @@ func (c *Checker) idle(vm *model.VM, n *model.NIC, vf *model.VF) {
 // leaving checks a VM that migrates away or is being saved. QEMU has its guest release the VF before it transfers memory. Until
 // the migration ends or is cancelled, the guest listens on virtio here, while the VF's filter still captures its frames. Repairs
 // change only host and switch, not the VM in libvirt. At the migration target nothing is sent to the VF yet, so nothing is found
-// there.
+// there. The VF may also have vanished with those of its PF.
 func (c *Checker) leaving(vm *model.VM, n *model.NIC) {
+	if n.VF == model.NoVF && n.Route != "" {
+		c.without(vm, n)
+		return
+	}
 	if vf := c.snap.FindVF(n.VF); vf != nil && n.VFOwner == model.OwnerSluice {
 		c.idle(vm, n, vf)
 	}
