@@ -13,6 +13,7 @@ type situation struct {
 	setUp func(h *host) // runs to where the Move is about to begin
 	begin func(h *host) // makes it begin
 	cut   time.Duration // how long the guest's own doing may cut it off
+	keeps bool          // the guest keeps its VF, or does not let go of it for long: the Move waits in vain, and is undone
 	end   string        // the NICs of the last VM that have a VF when all is over, where that is meant
 }
 
@@ -31,11 +32,11 @@ var situations = []situation{
 		begin: func(*host) {},
 	},
 	{
-		name: "undo of an unplug: the guest uses the VF", setUp: atRest,
+		name: "undo of an unplug: the guest uses the VF", setUp: atRest, keeps: true,
 		begin: func(h *host) { h.each(func(v *VM) { v.IgnoreUnplug = true }); swap(h) },
 	},
 	{
-		name: "undo of an unplug: the guest lets go late", setUp: atRest, cut: seen,
+		name: "undo of an unplug: the guest lets go late", setUp: atRest, cut: seen, keeps: true,
 		begin: func(h *host) { h.each(func(v *VM) { v.Slow = 15 * time.Second }); swap(h) },
 	},
 	{
@@ -114,7 +115,11 @@ func drain(h *host) {
 // host and calls at at every point; at reports whether something goes wrong at this one. cut is how long that may cut off a VM, and delay
 // how much later than usual Sluice may then repair what a guest did.
 func atEveryPoint(t *testing.T, cut, delay time.Duration, prepare func(*host), hook func(h *host, at func() bool)) {
-	for _, s := range situations {
+	atEveryPointOf(t, situations, cut, delay, prepare, hook)
+}
+
+func atEveryPointOf(t *testing.T, all []situation, cut, delay time.Duration, prepare func(*host), hook func(h *host, at func() bool)) {
+	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			var worst gaps
 			points, bound := 0, max(cut, s.cut)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -19,6 +20,8 @@ type fault struct {
 	all bool
 	// delay is how much later than usual Sluice may see and repair the effects of another fault.
 	delay time.Duration
+	// unseen: Sluice does not see it before the Move of the VM has ended. keeps: the guest may keep its VF, so that the Move takes long.
+	unseen, keeps bool
 	// do causes the fault; heal removes lasting effects.
 	do func(h *host, v *VM, r *rand.Rand) (heal func())
 }
@@ -157,7 +160,8 @@ var hostFaults = []fault{
 		v.State = model.VMPaused
 		return func() { v.State = model.VMRunning }
 	}},
-	{name: "migrate", do: func(h *host, v *VM, r *rand.Rand) func() {
+	// Until it has ended, no VF is taken away, though its PF has lost its link.
+	{name: "migrate", delay: 5 * time.Second, do: func(h *host, v *VM, r *rand.Rand) func() {
 		v.State = model.VMMigrating
 		h.At(h.World.Now.Add(upTo(r, 5*time.Second)), func() {
 			if r.IntN(2) == 0 && !v.gone {
@@ -167,7 +171,8 @@ var hostFaults = []fault{
 		})
 		return func() { v.State = model.VMRunning }
 	}},
-	{name: "gives its VF up to migrate", cut: seen, do: func(h *host, v *VM, r *rand.Rand) func() {
+	// Until it migrates or is cancelled, a Move of the VM waits in vain.
+	{name: "gives its VF up to migrate", cut: seen, delay: 30 * time.Second, do: func(h *host, v *VM, r *rand.Rand) func() {
 		if v.NoDriver {
 			return nil
 		}
@@ -203,6 +208,41 @@ var hostFaults = []fault{
 			}
 		}
 	}},
+	// Frames go to the PF, or to a representor that is gone, until Sluice's next look.
+	{name: "sriov_numvfs to 0", cut: seen, all: true, delay: 10 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+		p := h.World.PFs()[0]
+		n := p.NumVFs
+		if n == 0 {
+			return nil
+		}
+		h.World.Vanish(p)
+		back := func() {
+			if p.NumVFs == 0 {
+				p.SetNumVFs(n)
+				for i := range p.VFs {
+					p.VFs[i].Driver = ""
+				}
+			}
+		}
+		h.At(h.World.Now.Add(upTo(r, 10*time.Second)), back)
+		return back
+	}},
+	// OVN knows it by its name, and a port that is down passes nothing, until Sluice's next look.
+	{name: "representor renamed", cut: seen, all: true, unseen: true, do: func(h *host, v *VM, r *rand.Rand) func() {
+		p := h.World.PFs()[0]
+		if !p.kind.representors || p.NumVFs == 0 {
+			return nil
+		}
+		i := r.IntN(p.NumVFs)
+		for _, n := range v.NICs {
+			if n.hasVF.PF == p.Name {
+				i = n.hasVF.Index
+			}
+		}
+		h.renamed++
+		h.World.RenamePort(p, i, fmt.Sprintf("eth%d", h.renamed), r.IntN(2) == 0)
+		return nil
+	}},
 	{name: "foreign attach", do: func(h *host, v *VM, r *rand.Rand) func() {
 		p, n := h.World.PFs()[0], anyNIC(v, r)
 		if n.hasVF != model.NoVF || p.NumVFs == 0 || n.Net != p.Network || !v.freePort() {
@@ -228,11 +268,11 @@ var guestFaults = []fault{
 		}
 		return nil
 	}},
-	{name: "ignores unplug", do: func(_ *host, v *VM, _ *rand.Rand) func() {
+	{name: "ignores unplug", keeps: true, do: func(_ *host, v *VM, _ *rand.Rand) func() {
 		v.IgnoreUnplug = true
 		return func() { v.IgnoreUnplug = false }
 	}},
-	{name: "slow to open and to let go", cut: seen, do: func(_ *host, v *VM, r *rand.Rand) func() {
+	{name: "slow to open and to let go", cut: seen, keeps: true, do: func(_ *host, v *VM, r *rand.Rand) func() {
 		v.Slow = upTo(r, 12*time.Second)
 		return func() { v.Slow = 0 }
 	}},

@@ -54,6 +54,16 @@ type deed struct {
 	vm string
 }
 
+// waits is how long a Move of the VM may wait in vain for its guest, which keeps its VF, before Sluice looks at the VM again.
+func (y *history) waits(vm string) time.Duration {
+	for _, d := range y.did {
+		if d.keeps && d.vm == vm {
+			return inVain
+		}
+	}
+	return 0
+}
+
 func (d deed) cuts(vm string) bool { return d.cut > 0 && (d.all || d.vm == vm) }
 
 // bound returns how long a VM may be cut off: not at all by faults of others, and longer if other faults delay the repair.
@@ -62,6 +72,9 @@ func (y *history) bound(vm string) (most time.Duration) {
 	for _, d := range y.did {
 		if d.cuts(vm) {
 			cuts, most = cuts+1, most+d.cut
+			if d.unseen {
+				most += y.waits(vm)
+			}
 		}
 	}
 	for _, d := range y.did {

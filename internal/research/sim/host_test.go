@@ -35,6 +35,7 @@ type host struct {
 	meter   *meter
 	lost    bool // a VM was destroyed
 	unseen  bool // and the daemon that would have missed it is dead
+	renamed int  // representors that were renamed
 }
 
 // filters is a loop.Filters in memory that survives Kill.

@@ -95,6 +95,9 @@ func (w *World) pictureNIC(out *model.NIC, n *NIC, s *model.Snapshot) {
 	} else {
 		out.Route, out.DualPath = w.fdb[n.address()], n.copied(w.mirrors)
 	}
+	if k := w.kindOf(n.Net); out.Route != "" && k.logical {
+		out.RouteBy = k.kind
+	}
 	if n.VM.NoTeaming {
 		out.Failover = model.FailoverNone
 	}
@@ -139,7 +142,11 @@ func (w *World) pictureDualPaths(s *model.Snapshot) {
 		}
 	}
 	for m, to := range mirrors {
-		if p, vf := w.behind(m.tap); vf != nil && !taps[to] {
+		p, vf := w.behind(m.tap)
+		if m.tap == deadPort {
+			p = w.pfs[0] // whichever it was: it has no part in ending the dual path
+		}
+		if (vf != nil || m.tap == deadPort) && !taps[to] {
 			s.DualPaths = append(s.DualPaths, model.DualPath{Tap: to, MAC: m.mac, PF: p.Name, Kind: p.Uplink.Kind, Detached: model.Yes})
 		}
 	}
@@ -161,8 +168,14 @@ func (w *World) picturePins(s *model.Snapshot) {
 		there[n.address()] = true
 	}
 	for at, port := range fdb {
-		if p, _ := w.behind(port); p != nil && !there[at] {
-			s.Routes = append(s.Routes, model.Route{Network: at.network, MAC: at.mac, Port: port})
+		p, _ := w.behind(port)
+		k := w.kindOf(at.network)
+		r := model.Route{Network: at.network, MAC: at.mac, Port: port}
+		if k.logical {
+			r.Kind = k.kind
+		}
+		if (p != nil || k.logical) && !there[at] {
+			s.Routes = append(s.Routes, r)
 		}
 	}
 	slices.SortFunc(s.Routes, func(a, b model.Route) int { return slices.Compare(a.MAC[:], b.MAC[:]) })

@@ -97,7 +97,8 @@ func (w *World) send(at address, tap, port string) {
 	}
 }
 
-// join makes the representor that a Step names a port of the Step's switch, where it stays. Nobody's switch is robbed of it.
+// join makes the representor that a Step names a port of the Step's switch, where it stays, and sets it up. Nobody's switch is robbed
+// of it.
 func (w *World) join(s model.Step) error {
 	p, vf := w.behind(s.Path.Uplink)
 	switch {
@@ -108,13 +109,13 @@ func (w *World) join(s model.Step) error {
 	case p.joined[vf.Port] != "" && p.joined[vf.Port] != s.Path.Network:
 		return fmt.Errorf("representor %s is in %s: %w", vf.Port, p.joined[vf.Port], model.ErrPermanent)
 	}
-	p.joined[vf.Port] = s.Path.Network
+	p.joined[vf.Port], vf.PortDown = s.Path.Network, false
 	return nil
 }
 
 // reaches reports whether frames pass between the NIC's switch and its VF through that representor.
 func (p *PF) reaches(n *NIC, vf *model.VF) bool {
-	return p.LinkUp && p.joined[vf.Port] == n.Net && vf.ID == n.hasVF && vf.MAC == n.MAC && vf.VLAN == 0
+	return p.LinkUp && !vf.PortDown && p.joined[vf.Port] == n.Net && vf.ID == n.hasVF && vf.MAC == n.MAC && vf.VLAN == 0
 }
 
 // half is one copy of a dual path.
@@ -141,7 +142,7 @@ func (w *World) String() string {
 		for _, vf := range p.VFs {
 			fmt.Fprintf(&b, "  %s mac=%s vlan=%d", vf.ID, vf.MAC, vf.VLAN)
 			if vf.Port != "" {
-				fmt.Fprintf(&b, " port=%s in %q", vf.Port, p.joined[vf.Port])
+				fmt.Fprintf(&b, " port=%s in %q down=%v", vf.Port, p.joined[vf.Port], vf.PortDown)
 			}
 			b.WriteByte('\n')
 		}

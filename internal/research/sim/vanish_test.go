@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"sluice/internal/model"
+)
+
+// onUplinks runs a test on each of the kinds of Uplink; with -short only on the last.
+func onUplinks(t *testing.T, kinds []Uplink, f func(t *testing.T, u Uplink)) {
+	for i, u := range kinds {
+		if i == len(kinds)-1 || !testing.Short() {
+			t.Run(string(u), func(t *testing.T) { f(t, u) })
+		}
+	}
+}
+
+// TestVFsVanishAtEveryStep takes the VFs of the first PF away at every point of the Moves, and brings them back. Until Sluice's next look
+// and the end of what it was doing, frames may go where the VF was; nothing is left over.
+func TestVFsVanishAtEveryStep(t *testing.T) {
+	onUplinks(t, Uplinks, func(t *testing.T, u Uplink) {
+		atEveryPoint(t, sight, 0, connected(u), func(h *host, at func() bool) {
+			h.points(func() {
+				if at() {
+					h.At(h.World.Now, func() {
+						p := h.World.PFs()[0]
+						n := p.NumVFs
+						h.World.Vanish(p)
+						h.At(h.World.Now.Add(5*time.Second), func() { p.SetNumVFs(n) })
+					})
+				}
+			})
+		})
+	})
+}
+
+// inVain is how long an unplug waits for a guest that keeps its VF: four times 3 s, with 1 s between them. Meanwhile Sluice does not look
+// at that NIC.
+const inVain = 15*time.Second + sight
+
+// TestRepresentorRenamedAtEveryStep renames the first representor at every point of the Moves and sets it down. Sluice finds it again at its
+// next look; the guest is cut off until then, or until the Move under way has ended.
+func TestRepresentorRenamedAtEveryStep(t *testing.T) {
+	onUplinks(t, []Uplink{Representors, OVN}, func(t *testing.T, u Uplink) {
+		for _, s := range situations {
+			cut := sight
+			if s.keeps {
+				cut = inVain
+			}
+			atEveryPointOf(t, []situation{s}, cut, 0, connected(u), func(h *host, at func() bool) {
+				h.points(func() {
+					if at() {
+						h.At(h.World.Now, func() { h.World.RenamePort(h.World.PFs()[0], 0, "eth7", true) })
+					}
+				})
+			})
+		}
+	})
+}
+
+// A VM that migrates away runs here until the end, also when its VF vanishes meanwhile.
+func TestVFVanishesWhileItsVMMigrates(t *testing.T) {
+	for _, u := range Uplinks {
+		t.Run(string(u), func(t *testing.T) {
+			h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
+			connected(u)(h)
+			h.OnEvent = h.meter.note
+			atRest(h)
+			h.want("vm2 ")
+			h.World.VMs()[2].State = model.VMMigrating
+			h.World.Vanish(h.World.PFs()[0])
+			h.run(20 * time.Second)
+			h.meter.stop(h.World.Now)
+			if got := h.meter.worst.most(); got > sight {
+				t.Errorf("%s, want at most %s\n%s", h.meter.story["vm2"], sight, h.dump())
+			}
+			if err := h.sound(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
