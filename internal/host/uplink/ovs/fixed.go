@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -45,11 +44,6 @@ func removeOld(ctx context.Context, p *model.PathStep) (err error) {
 		err = errors.Join(err, failed)
 	}
 	return err
-}
-
-// has reports whether the MAC has an entry in the VLAN.
-func has(all []entry, mac model.MAC, vlan int) bool {
-	return slices.ContainsFunc(all, func(e entry) bool { return e.mac == mac && e.vlan == vlan })
 }
 
 // othersOf returns the entries for the same MAC and the same port as that of an entry, in other VLANs.

@@ -69,13 +69,13 @@ func (s *Switch) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 	switch {
 	case driven && !known:
 		up = model.Uplink{Switch: at.bridge.Name, Port: dpdk}
-		up.Why, up.Remedy = s.refuse(&t, pf, &at)
+		up.Why, up.Remedy = s.refuse(pf, &at)
 		return up, true
 	case master != nil && master.Kind == "bond" && t.ports[master.Name].bridge != nil:
 		return bonded(pf, master, t.ports[master.Name].bridge), true
 	case known:
 		up = model.Uplink{Switch: p.bridge.Name, Port: pf.Name, Note: t.offloads()}
-		up.Why, up.Remedy = s.refuse(&t, pf, &p)
+		up.Why, up.Remedy = s.refuse(pf, &p)
 		if up.Why == "" && t.mapped[p.bridge.Name] && t.integration != "" {
 			up.Why = fmt.Sprintf("OVN sends what %s carries through its access lists, which a VF of a NIC in mode legacy would go round", pf.Name)
 			up.Remedy = fmt.Sprintf("use mode switchdev, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; "+
@@ -142,22 +142,23 @@ func (s *Switch) Connection(_ context.Context, name string) (model.TapConnection
 func (s *Switch) Routes(ctx context.Context) (all []model.Route, err error) {
 	mirrors, err := s.kernel.Mirrors(ctx)
 	t, _ := s.db.state()
-	type table struct {
-		entries []entry
-		err     error
-	}
-	tables := map[string]table{}
+	entries := map[string]map[model.MAC]bool{} // nil: unknown
 	for _, m := range mirrors {
 		p, known := t.ports[m.Tap]
 		if !known || m.Mode != mirror.OpenVF && m.Mode != mirror.VFAlone {
 			continue
 		}
-		at, asked := tables[p.bridge.Name]
+		have, asked := entries[p.bridge.Name]
 		if !asked {
-			at.entries, at.err = fixed(ctx, p.bridge.Name)
-			tables[p.bridge.Name] = at
+			if list, err := fixed(ctx, p.bridge.Name); err == nil { // no answer: nothing can be repaired either
+				have = map[model.MAC]bool{}
+				for _, e := range list {
+					have[e.mac] = true
+				}
+			}
+			entries[p.bridge.Name] = have
 		}
-		if at.err != nil || has(at.entries, m.MAC, m.VLAN) { // no answer: nothing can be repaired either
+		if have == nil || have[m.MAC] {
 			all = append(all, model.Route{Network: p.bridge.Name, MAC: m.MAC, Port: m.PF, VLAN: m.VLAN, Kind: Kind})
 		}
 	}
