@@ -35,11 +35,12 @@ func (w *World) Vanish(p *PF) {
 // OVN's, which knows its ports by name.
 func (w *World) RenamePort(p *PF, i int, name string, down bool) {
 	vf := &p.VFs[i]
-	if old := vf.Port; !w.kindOf(p.Network).logical {
+	old := vf.Port
+	if !w.kindOf(p.Network).logical {
 		p.joined[name] = p.joined[old]
 	}
-	delete(p.joined, vf.Port)
-	w.movePort(p, vf.Port, name)
+	delete(p.joined, old)
+	w.movePort(p, old, name)
 	vf.Port, vf.PortDown = name, down
 }
 
