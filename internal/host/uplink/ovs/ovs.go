@@ -74,7 +74,7 @@ func (s *Switch) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 	case master != nil && master.Kind == "bond" && t.ports[master.Name].bridge != nil:
 		return bonded(pf, master, t.ports[master.Name].bridge), true
 	case known:
-		up = model.Uplink{Switch: p.bridge.Name, Port: pf.Name, Note: t.offloads()}
+		up = model.Uplink{Switch: p.bridge.Name, Port: pf.Name, VLANFromNetwork: true, Note: t.offloads()}
 		up.Why, up.Remedy = s.refuse(pf, &p)
 		if up.Why == "" && t.mapped[p.bridge.Name] && t.integration != "" {
 			up.Why = fmt.Sprintf("OVN sends what %s carries through its access lists, which a VF of a NIC in mode legacy would go round", pf.Name)
