@@ -69,13 +69,13 @@ func (s *Switch) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 	switch {
 	case driven && !known:
 		up = model.Uplink{Switch: at.bridge.Name, Port: dpdk}
-		up.Why, up.Remedy = s.refuse(pf, &at)
+		up.Why, up.Remedy = s.refuse(&t, pf, &at)
 		return up, true
 	case master != nil && master.Kind == "bond" && t.ports[master.Name].bridge != nil:
 		return bonded(pf, master, t.ports[master.Name].bridge), true
 	case known:
 		up = model.Uplink{Switch: p.bridge.Name, Port: pf.Name, VLANFromNetwork: true, Note: t.offloads()}
-		up.Why, up.Remedy = s.refuse(pf, &p)
+		up.Why, up.Remedy = s.refuse(&t, pf, &p)
 		if up.Why == "" && t.mapped[p.bridge.Name] && t.integration != "" {
 			up.Why = fmt.Sprintf("OVN sends what %s carries through its access lists, which a VF of a NIC in mode legacy would go round", pf.Name)
 			up.Remedy = fmt.Sprintf("use mode switchdev, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; "+

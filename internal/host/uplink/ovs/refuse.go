@@ -28,9 +28,8 @@ func (t *topology) offloads() string {
 }
 
 // refuse returns why frames cannot be steered to a PF's VFs, and the remedy.
-func (s *Switch) refuse(pf *model.PF, p *port) (why, remedy string) {
+func (s *Switch) refuse(t *topology, pf *model.PF, p *port) (why, remedy string) {
 	b := p.bridge
-	t, _ := s.db.state()
 	switch {
 	case t.neutron[b.Name]:
 		return neutronAgent(pf, b.Name)
