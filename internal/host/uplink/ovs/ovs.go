@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/mirror"
@@ -53,6 +54,18 @@ func New(ctx context.Context, k Kernel, log *slog.Logger) *Switch {
 
 // AllowUserspace makes it serve bridges whose datapath is in user space, as tests need them without the kernel's module.
 func (s *Switch) AllowUserspace() { s.userspace = true }
+
+// Userspace returns the bridges whose datapath is in user space, and whether OVN uses this host: its Uplink serves either datapath.
+func (s *Switch) Userspace() (bridges []string, ovn bool) {
+	t, _ := s.db.state()
+	for name, b := range t.bridges {
+		if inUserspace(b) {
+			bridges = append(bridges, name)
+		}
+	}
+	slices.Sort(bridges)
+	return bridges, t.integration != ""
+}
 
 // Close ends the connection to the database.
 func (s *Switch) Close() { s.db.close() }
