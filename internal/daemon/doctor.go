@@ -106,6 +106,9 @@ func readNICs(ctx context.Context, p *doctor.Platform, k *kernel.Host) {
 		}
 	}
 	slices.Sort(p.Bridges)
+	vswitch := ovs.New(ctx, k, slog.New(slog.DiscardHandler))
+	defer vswitch.Close()
+	p.Userspace, p.OVN = vswitch.Userspace()
 	pfs, err := k.PFs(ctx)
 	if err != nil {
 		p.PFsErr = err
@@ -113,8 +116,6 @@ func readNICs(ctx context.Context, p *doctor.Platform, k *kernel.Host) {
 	}
 	var links uplink.Links
 	links.Index(list)
-	vswitch := ovs.New(ctx, k, slog.New(slog.DiscardHandler))
-	defer vswitch.Close()
 	uplinks := uplink.Set{bridge.New(k), vswitch.OVN(), vswitch}
 	for i := range pfs {
 		pf := pfs[i].PF

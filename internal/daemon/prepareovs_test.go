@@ -78,6 +78,28 @@ func TestPrepareOnOpenVSwitch(t *testing.T) {
 	}
 }
 
+// TestDoctorOnOpenVSwitch: where Open vSwitch, with its datapath in user space, is the only switch, `sluice doctor` does not say that there
+// is none.
+func TestDoctorOnOpenVSwitch(t *testing.T) {
+	d := libvirttest.Start(t)
+	d.StartOVS(t)
+	d.Run(t, "ip", "link", "delete", libvirttest.Bridge)
+	bin, dir := onLibvirt(t, d, "")
+	doctor := func() string {
+		return d.Run(t, "bash", "-c", fmt.Sprintf("PATH=%s:$PATH; cd %s; sluice doctor --offline --config sluice.yaml || true", bin, dir))
+	}
+	const remedy = "ovs-vsctl set bridge " + libvirttest.VSwitch + " datapath_type=system"
+	if out := doctor(); !strings.Contains(out, "datapath in user space: "+libvirttest.VSwitch+";") || !strings.Contains(out, remedy) ||
+		strings.Contains(out, "no Open vSwitch") {
+		t.Errorf("doctor says\n%s", out)
+	}
+	d.Run(t, "ovs-vsctl", "--timeout=60", "--no-wait", "set", "Open_vSwitch", ".", "external_ids:ovn-remote=tcp:192.0.2.1:6642",
+		"external_ids:ovn-bridge="+libvirttest.VSwitch)
+	if out := doctor(); !strings.Contains(out, "datapath in user space: "+libvirttest.VSwitch+", under OVN") || strings.Contains(out, remedy) {
+		t.Errorf("under OVN doctor says\n%s", out)
+	}
+}
+
 // tapOf returns the tap of a running VM that has one NIC.
 func tapOf(t *testing.T, d *libvirttest.Daemon, vm string) string {
 	t.Helper()

@@ -119,11 +119,15 @@ type Uplink struct {
 	Port   string `json:"port,omitempty"`   // its port that leads to the PF: the PF, or the bond that the PF is in
 	// Representors means that each VF has its own port in the switch. Everything that a VF sends or receives then passes the
 	// switch, and the PF needs no filters. A legacy NIC's PF needs them for frames of its VFs to reach the host.
-	Representors bool   `json:"representors,omitempty"`
-	Why          string `json:"why,omitempty"`    // why no VM can use VFs of this PF; "" if VMs can
-	Passes       bool   `json:"passes,omitempty"` // the reason in Why may pass by itself, as when a bond changes its active port
-	Remedy       string `json:"remedy,omitempty"` // what a user can do about Why
-	Note         string `json:"note,omitempty"`   // what else a user should know, in the form "what; remedy"
+	Representors bool `json:"representors,omitempty"`
+	// VLANFromNetwork means that a network of libvirt may set the VLAN of a tap, and a VF must be in that VLAN itself. The XML of a VM that
+	// migrates in does not have it.
+	VLANFromNetwork bool `json:"vlan_from_network,omitempty"`
+
+	Why    string `json:"why,omitempty"`    // why no VM can use VFs of this PF; "" if VMs can
+	Passes bool   `json:"passes,omitempty"` // the reason in Why may pass by itself, as when a bond changes its active port
+	Remedy string `json:"remedy,omitempty"` // what a user can do about Why
+	Note   string `json:"note,omitempty"`   // what else a user should know, in the form "what; remedy"
 }
 
 // Port returns the port of its switch that leads to the PF.

@@ -19,7 +19,9 @@ type Platform struct {
 	PFsErr     error
 	Driverless []model.PCIAddress // SR-IOV network functions without a driver
 	Bridges    []string           // Linux bridges
-	OVS        bool               // there is an Open vSwitch
+	OVS        bool               // there is an Open vSwitch with its kernel datapath
+	Userspace  []string           // bridges of Open vSwitch whose datapath is in user space
+	OVN        bool               // OVN uses Open vSwitch on this host
 
 	ConfigFile     string
 	Config         string // what it contains; "" if it cannot be used
@@ -221,14 +223,36 @@ func switchChecks(p *Platform) (out []model.Check) {
 	switch {
 	case len(p.Bridges) > 0:
 		out = append(out, pass("bridge", "Linux bridges: "+strings.Join(p.Bridges, ", ")))
-	case !p.OVS:
+	case !p.OVS && len(p.Userspace) == 0:
 		out = append(out, fail("bridge", "there is no Linux bridge and no Open vSwitch to connect taps and PFs",
 			"ip link add br0 type bridge; ip link set br0 up; ip link set PF master br0 (or by the host's network configuration)"))
 	}
 	if p.OVS {
 		out = append(out, pass("bridge", "Open vSwitch with its kernel datapath"))
 	}
+	if len(p.Userspace) > 0 {
+		out = append(out, userspaceCheck(p))
+	}
 	return out
+}
+
+// userspaceCheck says what a datapath of Open vSwitch in user space is good for.
+func userspaceCheck(p *Platform) model.Check {
+	text := "Open vSwitch with its datapath in user space: " + strings.Join(p.Userspace, ", ")
+	if p.OVN {
+		return pass("bridge", text+", under OVN")
+	}
+	text += "; no frame passes the programs there that send it to a VF"
+	kernel := make([]string, len(p.Userspace))
+	for i, b := range p.Userspace {
+		kernel[i] = "ovs-vsctl set bridge " + b + " datapath_type=system"
+	}
+	remedy := "use Open vSwitch's kernel datapath: " + strings.Join(kernel, "; ") + "; or connect taps and PFs by a Linux bridge, or by OVN " +
+		"with NICs in mode switchdev"
+	if p.OVS || len(p.Bridges) > 0 {
+		return warn("bridge", text, remedy)
+	}
+	return fail("bridge", text, remedy)
 }
 
 func configChecks(p *Platform) (out []model.Check) {

@@ -86,6 +86,39 @@ func TestChecklist(t *testing.T) {
 	})
 }
 
+// Which switches a host has decides whether a datapath in user space is a fault.
+func TestChecklistOfSwitches(t *testing.T) {
+	const none, inUser, kernelsDatapath = "no Linux bridge and no Open vSwitch", "datapath in user space: ovs0, ovs1", "kernel datapath"
+	userspace := []string{"ovs0", "ovs1"}
+	for _, c := range []struct {
+		is   Platform
+		want map[string]model.CheckResult
+	}{
+		{Platform{}, map[string]model.CheckResult{none: model.CheckFail}},
+		{Platform{OVS: true}, map[string]model.CheckResult{kernelsDatapath: model.CheckPass}},
+		{Platform{Userspace: userspace}, map[string]model.CheckResult{inUser: model.CheckFail}},
+		{Platform{Userspace: userspace, OVN: true}, map[string]model.CheckResult{inUser: model.CheckPass}},
+		{
+			Platform{Userspace: userspace, Bridges: []string{"br0"}},
+			map[string]model.CheckResult{"Linux bridges: br0": model.CheckPass, inUser: model.CheckWarn},
+		},
+		{Platform{Userspace: userspace, OVS: true}, map[string]model.CheckResult{kernelsDatapath: model.CheckPass, inUser: model.CheckWarn}},
+	} {
+		checks := switchChecks(&c.is)
+		if len(checks) != len(c.want) {
+			t.Errorf("%+v: %+v, want %v", c.is, checks, c.want)
+		}
+		for text, result := range c.want {
+			if !slices.ContainsFunc(checks, func(k model.Check) bool {
+				remedy := text != inUser || result == model.CheckPass || strings.Contains(k.Remedy, "set bridge ovs1 datapath_type=system")
+				return k.Result == result && strings.Contains(k.Text, text) && (k.Remedy == "") == (result == model.CheckPass) && remedy
+			}) {
+				t.Errorf("%+v: %+v, want %s with %q", c.is, checks, result, text)
+			}
+		}
+	}
+}
+
 // What is wrong with a PF that the config does not list is a warning, and a host of virtual PFs needs neither IOMMU nor SR-IOV.
 func TestChecklistOfWhatIsNotNeeded(t *testing.T) {
 	p := soundPlatform()

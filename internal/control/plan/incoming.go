@@ -43,7 +43,7 @@ func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, kept 
 		if vf == nil {
 			return nil, fmt.Errorf("no VF is free here for NIC %s of %s on network %q", nic.MAC, vm.VMName, nic.Network)
 		}
-		if pf := snap.FindPF(vf.ID.PF); !named && pf.Uplink.Kind == taggedByNetwork {
+		if pf := snap.FindPF(vf.ID.PF); !named && pf.Uplink.VLANFromNetwork {
 			return nil, fmt.Errorf("the VLAN of NIC %s of %s is not in its XML, as its libvirt network may set it, and its VF needs it when "+
 				"the guest resumes; write <vlan> into the interface, or use <interface type='bridge'>", nic.MAC, vm.VMName)
 		}
@@ -53,9 +53,6 @@ func ForIncoming(snap *model.Snapshot, vm model.Subject, nics []model.NIC, kept 
 	}
 	return out, nil
 }
-
-// taggedByNetwork is the kind of uplink on which libvirt's networks, too, give taps a VLAN that a VF must have itself.
-const taggedByNetwork = "openvswitch"
 
 // AtArrival reports whether a Step for an incoming VM directs its frames to this host. Before the VM resumes here, that would cut
 // it off from the host's other VMs. From then until its driver has opened the VF, only the PF's filter leads to its virtio NIC.

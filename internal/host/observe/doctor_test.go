@@ -216,3 +216,26 @@ func TestDoctorFindsOthers(t *testing.T) {
 		t.Errorf("asked %d times, about %+v", calls, asked)
 	}
 }
+
+// Of a representor they are told which Linux bridge it is in.
+func TestDoctorTellsOthersOfBridges(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting).Eswitch = model.EswitchSwitchdev
+	f.link("pf0").Switch, f.link("pf0").Port = "a1", "p0"
+	f.links = append(f.links, netdev.Link{Index: 300, Name: "rep0", Switch: "a1", Port: "pf0vf0", Master: f.bridge("br0")},
+		netdev.Link{Index: 301, Name: "rep1", Switch: "a1", Port: "pf0vf1"})
+	var asked []others.Interface
+	s := New(f, f.uplinks(), f, f, Options{Pool: poolAll, Others: func(list []others.Interface) []model.Problem {
+		asked = slices.DeleteFunc(slices.Clone(list), func(i others.Interface) bool { return !i.Representor })
+		return nil
+	}})
+	defer s.Close()
+	snapshot(t, s)
+	want := []others.Interface{
+		{Name: "rep0", Index: 300, VF: model.VFID{PF: "pf0"}, Representor: true, Bridge: "br0"},
+		{Name: "rep1", Index: 301, VF: model.VFID{PF: "pf0", Index: 1}, Representor: true},
+	}
+	if !slices.Equal(asked, want) {
+		t.Errorf("told of %+v, want %+v", asked, want)
+	}
+}

@@ -41,6 +41,9 @@ func (s *Source) findOthers(snap *model.Snapshot) []model.Problem {
 		i := others.Interface{Name: name, VF: vf.ID, Representor: representor}
 		if l := s.join.links.ByName[name]; l != nil {
 			i.Index = l.Index
+			if m := s.join.links.Master(l); m != nil && m.Kind == "bridge" {
+				i.Bridge = m.Name
+			}
 		}
 		list = append(list, i)
 	}

@@ -22,6 +22,7 @@ type Interface struct {
 	Index       int // 0: it is not there now
 	VF          model.VFID
 	Representor bool
+	Bridge      string // the Linux bridge that it is a port of; "": none
 }
 
 func (i *Interface) String() string {
@@ -38,7 +39,7 @@ func Find(root string, list []Interface) (out []model.Problem) {
 		byName[list[i].Name] = &list[i]
 		out = append(out, networkManager(root, &list[i])...)
 	}
-	out = append(out, ifupdown(root, byName)...)
+	out = append(out, ifupdown(root, list, byName)...)
 	if len(list) > 0 {
 		out = append(out, neutron(root)...)
 	}
@@ -53,49 +54,6 @@ func networkManager(root string, i *Interface) []model.Problem {
 	return []model.Problem{note(i.VF.PF, "NetworkManager manages "+i.String()+": it may set it down or configure it",
 		fmt.Sprintf("nmcli device set %s managed no; to keep it so: unmanaged-devices=interface-name:%[1]s under [keyfile] in a file in "+
 			"/etc/NetworkManager/conf.d", i.Name))}
-}
-
-// ifupdown reports interfaces that /etc/network/interfaces, or a file that it includes, configures.
-func ifupdown(root string, byName map[string]*Interface) (out []model.Problem) {
-	files := []string{"/etc/network/interfaces"}
-	seen := map[string]bool{}
-	for k := 0; k < len(files) && k < 1000; k++ {
-		file := files[k]
-		if seen[file] {
-			continue
-		}
-		seen[file] = true
-		for _, line := range lines(root, file) {
-			word := strings.Fields(line)
-			if len(word) < 2 {
-				continue
-			}
-			switch key := word[0]; {
-			case key == "source":
-				files = append(files, included(root, file, word[1])...)
-			case key == "source-directory":
-				files = append(files, slices.DeleteFunc(included(root, file, word[1]+"/*"), func(f string) bool { return !plainName(f) })...)
-			case key == "auto", key == "iface", strings.HasPrefix(key, "allow-"):
-				for _, name := range word[1:] {
-					i := byName[name]
-					if i == nil {
-						continue
-					}
-					delete(byName, name) // once is enough
-					out = append(out, note(i.VF.PF, file+" configures "+i.String()+": ifup may set it up, so that it counts as the host's",
-						"take it out of "+file+", or leave the VF out of vfs: in sluice.yaml"))
-				}
-			}
-		}
-	}
-	return out
-}
-
-// plainName reports whether ifupdown reads a file of a source-directory: interfaces(5) leaves out backups and what packages replaced.
-func plainName(file string) bool {
-	return !strings.ContainsFunc(filepath.Base(file), func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
-	})
 }
 
 // included returns the files that a pattern in a file names.

@@ -11,7 +11,7 @@ import (
 )
 
 var interfaces = []Interface{
-	{Name: "rep0", Index: 7, VF: model.VFID{PF: "pf0"}, Representor: true},
+	{Name: "rep0", Index: 7, VF: model.VFID{PF: "pf0"}, Representor: true, Bridge: "br0"},
 	{Name: "pf0v1", VF: model.VFID{PF: "pf0", Index: 1}},
 }
 
@@ -38,10 +38,11 @@ func TestFind(t *testing.T) {
 	}{
 		"nothing": {},
 		"NetworkManager": {map[string]string{
-			"run/NetworkManager/devices/7": "[device]\nmanaged=true\n",
+			"run/NetworkManager/devices/7": "[device]\nmanaged=true\nperm-hw-addr-fake=0E:DA:37:34:8B:8E\nnm-owned=false\n", // as 1.42 writes it
 			"run/NetworkManager/devices/8": "[device]\nmanaged=true\n",
 		}, []string{"pf0: NetworkManager manages representor rep0 of VF pf0/0; nmcli device set rep0 managed no"}},
 		"NetworkManager leaves it alone": {files: map[string]string{"run/NetworkManager/devices/7": "[device]\nmanaged=false\n"}},
+		"NetworkManager is told to":      {files: map[string]string{"run/NetworkManager/devices/7": "[device]\nperm-hw-addr-fake=E6:89:F9:A4:15:F7\nnm-owned=false\n"}},
 		"ifupdown": {map[string]string{
 			"etc/network/interfaces":        "# iface rep0\nauto lo\nsource interfaces.d/*\nsource-directory /etc/network/more\n",
 			"etc/network/interfaces.d/vfs":  "allow-hotplug eth9 \\\n  pf0v1\niface pf0v1 inet dhcp\n",
@@ -51,6 +52,32 @@ func TestFind(t *testing.T) {
 			"pf0: /etc/network/interfaces.d/vfs configures pf0v1, the interface of VF pf0/1; take it out of /etc/network/interfaces.d/vfs",
 			"pf0: /etc/network/more/rep configures representor rep0; leave the VF out of vfs:",
 		}},
+		"ifupdown's patterns": {map[string]string{
+			"etc/network/interfaces":       "auto /eth*=vf /rep*/1=vf\nallow-hotplug mac/02:51:*=vf\niface vf inet manual\n",
+			"sys/class/net/pf0v1/address":  "02:51:00:00:00:01\n",
+			"sys/class/net/rep0/address":   "02:52:00:00:00:01\n",
+			"sys/class/net/unknown/adress": "02:51:00:00:00:02\n",
+		}, []string{
+			"pf0: /etc/network/interfaces configures representor rep0 of VF pf0/0; leave the VF out of vfs:",
+			"pf0: /etc/network/interfaces configures pf0v1, the interface of VF pf0/1; leave the VF out of vfs:",
+		}},
+		"ifupdown's patterns for others": {files: map[string]string{ // without a stanza ifup says: unknown interface
+			"etc/network/interfaces": "auto /rep* /pf1*=vf pf0\nno-auto-down rep0\niface vf inet manual inherits rep0\n\tup echo auto rep0\n",
+		}},
+		"ifupdown2": {map[string]string{
+			"usr/share/ifupdown2/x":  "",
+			"etc/network/interfaces": "auto br0\niface br0\n    bridge-stp off\n    bridge-ports eth8 rep7\nauto br1\niface br1\n  bridge-ports rep0\n",
+		}, []string{
+			"pf0: /etc/network/interfaces does not list representor rep0 of VF pf0/0 among the ports of br0; bridge-ports-condone-regex ^(rep0|vnet)",
+		}},
+		"ifupdown2 that leaves it there": {files: map[string]string{
+			"usr/share/ifupdown2/x":  "",
+			"etc/network/interfaces": "iface br0\n    bridge-ports eth8\n    bridge-ports-condone-regex ^(rep|vnet)\n",
+		}},
+		"ifupdown2 with its name":    {files: map[string]string{"usr/share/ifupdown2/x": "", "etc/network/interfaces": "iface br0\n bridge-ports eth8 rep0\n"}},
+		"ifupdown2 with a pattern":   {files: map[string]string{"usr/share/ifupdown2/x": "", "etc/network/interfaces": "iface br0\n bridge-ports glob rep*\n"}},
+		"ifupdown2, another bridge":  {files: map[string]string{"usr/share/ifupdown2/x": "", "etc/network/interfaces": "iface br1\n bridge-ports eth8\n"}},
+		"ifupdown, which takes none": {files: map[string]string{"etc/network/interfaces": "iface br0 inet manual\n bridge_ports eth8\n"}},
 		"Neutron's agents": {map[string]string{
 			"etc/neutron/plugins/ml2/openvswitch_agent.ini":           "[ovs]\nextensions = fdb\n[agent]\n; extensions = fdb\nextensions = qos, fdb\n",
 			"etc/kolla/neutron-ovn-agent/neutron_ovn_agent.ini":       "[agent]\nextensions=metadata,qos_hwol\n",

@@ -54,10 +54,13 @@ func claims(m *Measured) []api.Claim {
 	}
 	for _, p := range passes {
 		if c, tried := m.Passes[p.code]; tried {
+			if m.Representors && p.represented != "" {
+				p.text = p.represented
+			}
 			list = append(list, pass(p, c))
 		}
 	}
-	if m.Packets.Tried {
+	if m.Representors {
 		list = append(list, packets(&m.Packets))
 	}
 	return append(list, spoof(&m.Spoof))
@@ -66,12 +69,19 @@ func claims(m *Measured) []api.Claim {
 // passing is a claim about whether frames arrive.
 type passing struct {
 	code, text, expected string
-	inverse              bool // the claim is that no frame arrives
+	represented          string // text where the VF has a representor; "": the same
+	inverse              bool   // the claim is that no frame arrives
 }
 
 var passes = []passing{
-	{code: api.ClaimVFToPF, text: "frames of a VF for the PF's address reach the host", expected: "yes"},
-	{code: api.ClaimPFToVF, text: "frames that the host sends out of the PF for a VF's address reach the VF", expected: "yes"},
+	{
+		code: api.ClaimVFToPF, text: "frames of a VF for the PF's address reach the host", expected: "yes",
+		represented: "frames of a VF reach the host at its representor",
+	},
+	{
+		code: api.ClaimPFToVF, text: "frames that the host sends out of the PF for a VF's address reach the VF", expected: "yes",
+		represented: "frames that the host sends out of a VF's representor reach the VF",
+	},
 	{code: api.ClaimVFToVF, text: "frames of a VF for another VF's address reach it", expected: "yes"},
 	{
 		code: api.ClaimNeedsSelf, text: "frames of a VF for an address on the bridge do not reach the host without a filter on the PF",

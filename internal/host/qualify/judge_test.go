@@ -96,6 +96,18 @@ func TestPasses(t *testing.T) {
 	}
 }
 
+// Where a VF has a representor, a claim says so.
+func TestPassesByRepresentors(t *testing.T) {
+	for with, says := range map[bool]string{false: "sends out of the PF", true: "sends out of a VF's representor"} {
+		m := &Measured{Representors: with, Passes: map[string]Count{api.ClaimPFToVF: {Sent: 20, Got: 20}}}
+		list := claims(m)
+		at := slices.IndexFunc(list, func(c api.Claim) bool { return c.Code == api.ClaimPFToVF })
+		if at < 0 || list[at].Measured != "yes" || !strings.Contains(list[at].Text, says) {
+			t.Errorf("%v: %+v, want %q", with, list, says)
+		}
+	}
+}
+
 func TestScratch(t *testing.T) {
 	ms := time.Millisecond
 	q := Judge(&Measured{PF: "pf0", Bind: []time.Duration{3 * ms, 1 * ms, 9 * ms}, Scratch: &Scratch{
@@ -158,7 +170,7 @@ func TestFacts(t *testing.T) {
 	if lost, ok := Lost([]api.Qualification{q}); ok {
 		t.Errorf("lost %v without a move", lost)
 	}
-	q = Judge(&Measured{Packets: PacketRate{Tried: true, Free: 8e5, Limit: 2e5, Limited: 2.1e5}})
+	q = Judge(&Measured{Representors: true, Packets: PacketRate{Free: 8e5, Limit: 2e5, Limited: 2.1e5}})
 	f = FactsOf(&q)
 	legacy, switchdev := model.PF{}, model.PF{Uplink: model.Uplink{Kind: "linux-bridge", Representors: true}}
 	ovn := model.PF{Uplink: model.Uplink{Kind: "ovn", Representors: true}}
@@ -284,8 +296,7 @@ func TestPackets(t *testing.T) {
 		"it failed":            {PacketRate{Free: 8e5, Limit: 2e5, Limited: 2e5, Error: "no buffer space"}, "unknown"},
 		"it was not tried yet": {PacketRate{}, "unknown"},
 	} {
-		c.m.Tried = true
-		q := Judge(&Measured{Packets: c.m})
+		q := Judge(&Measured{Representors: true, Packets: c.m})
 		at := slices.IndexFunc(q.Claims, func(claim api.Claim) bool { return claim.Code == api.ClaimVFPackets })
 		if at < 0 || q.Claims[at].Measured != c.want {
 			t.Errorf("%s: want %q of %+v", name, c.want, q.Claims)

@@ -20,6 +20,8 @@ type Measured struct {
 	Caps     model.Caps // the driver's assumed capabilities
 	Slots    int        // assumed number of filters; 0: unknown
 
+	Representors bool // each VF has one, which is the host's end of what the VF sends and receives
+
 	Unbind, Bind, Link []time.Duration
 	Passes             map[string]Count // by the code of the claim
 	MaxRate            Rate
@@ -51,7 +53,6 @@ type Rate struct {
 
 // PacketRate is what arrives of a VF's small frames without a limit at its representor and with one, in packets/s.
 type PacketRate struct {
-	Tried   bool // the VFs have representors
 	Free    float64
 	Limit   uint64
 	Limited float64

@@ -41,6 +41,34 @@ func anyNIC(v *VM, r *rand.Rand) *NIC {
 	return v.NICs[r.IntN(len(v.NICs))]
 }
 
+// vanish takes the VFs of the first PF away, and brings as many back after a time or by what it returns; nil: there are none.
+func (h *host) vanish(after time.Duration) (back func()) {
+	p := h.World.PFs()[0]
+	n := p.NumVFs
+	if n == 0 {
+		return nil
+	}
+	h.World.Vanish(p)
+	back = func() {
+		if p.NumVFs == 0 {
+			p.SetNumVFs(n)
+			for i := range p.VFs {
+				p.VFs[i].Driver = ""
+			}
+		}
+	}
+	h.At(h.World.Now.Add(after), back)
+	return back
+}
+
+// rename gives the representor of a VF of the first PF a name that none has had.
+func (h *host) rename(i int, down bool) {
+	if p := h.World.PFs()[0]; i < p.NumVFs {
+		h.renamed++
+		h.World.RenamePort(p, i, fmt.Sprintf("eth%d", h.renamed), down)
+	}
+}
+
 // seen is how long it takes until a Snapshot shows what happened and a repair has ended: the VM may be in a move, and is checked only from
 // the second Snapshot after it.
 const seen = 3 * time.Second
@@ -210,22 +238,7 @@ var hostFaults = []fault{
 	}},
 	// Frames go to the PF, or to a representor that is gone, until Sluice's next look.
 	{name: "sriov_numvfs to 0", cut: seen, all: true, delay: 10 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
-		p := h.World.PFs()[0]
-		n := p.NumVFs
-		if n == 0 {
-			return nil
-		}
-		h.World.Vanish(p)
-		back := func() {
-			if p.NumVFs == 0 {
-				p.SetNumVFs(n)
-				for i := range p.VFs {
-					p.VFs[i].Driver = ""
-				}
-			}
-		}
-		h.At(h.World.Now.Add(upTo(r, 10*time.Second)), back)
-		return back
+		return h.vanish(upTo(r, 10*time.Second))
 	}},
 	// OVN knows it by its name, and a port that is down passes nothing, until Sluice's next look.
 	{name: "representor renamed", cut: seen, all: true, unseen: true, do: func(h *host, v *VM, r *rand.Rand) func() {
@@ -239,8 +252,7 @@ var hostFaults = []fault{
 				i = n.hasVF.Index
 			}
 		}
-		h.renamed++
-		h.World.RenamePort(p, i, fmt.Sprintf("eth%d", h.renamed), r.IntN(2) == 0)
+		h.rename(i, r.IntN(2) == 0)
 		return nil
 	}},
 	{name: "foreign attach", do: func(h *host, v *VM, r *rand.Rand) func() {

@@ -17,6 +17,9 @@ type trouble struct {
 	all   bool          // it may cut off any VM
 	delay time.Duration // how much later than usual Sluice may repair what the other fault did
 	late  time.Duration // how long it may cut its VM off if the other fault keeps Sluice from seeing it at once
+	on    Uplink        // the kind of host that can have it; "": any
+	// stale: what was begun before it knows the port by its old name and fails; a repair is tried again only after repairAgain.
+	stale bool
 	do    func(h *host, v *VM, s model.Step)
 }
 
@@ -47,6 +50,9 @@ const sight = 1500 * time.Millisecond
 
 // restTime is how long a VM rests after its first Move that failed; after the next it rests twice as long.
 const restTime = 2 * time.Second
+
+// repairAgain is how long Sluice waits after a repair that did not end what it was for.
+const repairAgain = 30 * time.Second
 
 // troubles are what a pair is made of. Their lasting effects end with heal.
 var troubles = []trouble{
@@ -98,6 +104,12 @@ var troubles = []trouble{
 	}},
 	{name: "operator takes tap down", do: func(_ *host, v *VM, _ model.Step) { v.NICs[0].TapDown = true }},
 	{name: "operator takes link down", cut: sight, all: true, do: func(h *host, _ *VM, _ model.Step) { h.World.PFs()[0].LinkUp = false }},
+	{name: "VFs vanish", cut: sight, all: true, delay: 5 * time.Second, do: func(h *host, _ *VM, _ model.Step) {
+		h.At(h.World.Now, func() { h.vanish(5 * time.Second) })
+	}},
+	{name: "representor renamed, set down", cut: sight, all: true, on: OVN, stale: true, do: func(h *host, _ *VM, _ model.Step) {
+		h.At(h.World.Now, func() { h.rename(0, true) })
+	}},
 }
 
 // healAfter is how long after the Moves begin lasting faults end.
@@ -120,6 +132,9 @@ func (d deeds) bound(vm string) (most time.Duration) {
 				cut = f.late
 			}
 		}
+		if other.trouble != nil && f.stale {
+			cut += repairAgain
+		}
 		most = max(most, cut)
 	}
 	return most
@@ -130,6 +145,11 @@ func (d deeds) bound(vm string) (most time.Duration) {
 func playPair(t *testing.T, s *situation, a, b *trouble, i, j int) (h *host, did deeds, happened bool) {
 	h = newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
 	h.OnEvent = h.meter.note
+	for _, f := range [2]*trouble{a, b} {
+		if f != nil && f.on != "" {
+			connected(f.on)(h)
+		}
+	}
 	s.setUp(h)
 	n := 0
 	at := func(st model.Step) {

@@ -61,6 +61,13 @@ func newSwitchdev() *fake {
 	return f
 }
 
+// newUnderOVN is the same under OVN.
+func newUnderOVN() *fake {
+	f := newSwitchdev()
+	f.pf.Uplink.Kind, f.pf.Uplink.Switch = "ovn", "br-int"
+	return f
+}
+
 const slots = 16
 
 func newFake() *fake {
@@ -128,6 +135,10 @@ func (f *fake) Link(_ context.Context, name string) (netdev.Link, error) {
 		return netdev.Link{}, model.ErrGone
 	}
 	return netdev.Link{Name: name, Master: p.master, Up: p.up}, nil
+}
+
+func (f *fake) SetUp(ctx context.Context, name string) error {
+	return f.changePort(ctx, name, "set up", func(p *fakePort) { p.up = true })
 }
 
 func (f *fake) Join(ctx context.Context, dev, bridge string) error {
@@ -408,8 +419,11 @@ func (s *fakeSpace) Pass(ctx context.Context, from, to string, fr frames.Frame, 
 	if err := s.f.change(ctx, "frames"); err != nil {
 		return 0, err
 	}
-	if from != "pf0" && !s.Has(from) || to != "pf0" && !s.Has(to) {
+	if !s.there(from) || !s.there(to) {
 		return 0, model.ErrGone
+	}
+	if s.f.ports != nil {
+		return s.byPort(from, to, fr, n), nil
 	}
 	target := fr.To == s.f.pf.MAC && to == "pf0"
 	for i := range s.f.pf.VFs {
@@ -426,6 +440,34 @@ func (s *fakeSpace) Pass(ctx context.Context, from, to string, fr frames.Frame, 
 		return n, nil
 	}
 	return 0, nil
+}
+
+// there reports whether there is such an interface.
+func (s *fakeSpace) there(name string) bool {
+	return name == "pf0" || s.Has(name) || s.f.port(name) != nil
+}
+
+// byPort simulates a NIC that forwards frames between each VF and its representor only.
+func (s *fakeSpace) byPort(from, to string, fr frames.Frame, n int) int {
+	at := func(name string) (vf *model.VF, p *fakePort) {
+		for i := range s.f.ports {
+			if v := &s.f.pf.VFs[i]; s.f.in[i] == name || v.Port == name {
+				return v, &s.f.ports[i]
+			}
+		}
+		return nil, nil
+	}
+	a, in := at(from)
+	b, out := at(to)
+	switch {
+	case in == nil || out == nil || !in.up || !out.up: // the PF's own interface leads to the wire
+		return 0
+	case from != a.Port && a.SpoofCheck == model.Yes && fr.From != a.MAC:
+		return 0
+	case a == b && from != to || in.master != 0 && in.master == out.master && slices.Contains(out.pins, fr.To) && to != b.Port:
+		return n
+	}
+	return 0
 }
 
 func (s *fakeSpace) Flood(ctx context.Context, from, to string, fr frames.Frame, _ time.Duration) (float64, error) {

@@ -162,14 +162,24 @@ func (r *run) sender(why *string) *lent {
 	if ready := r.usable(); len(ready) > 0 {
 		return ready[0]
 	}
-	*why = noInterface
+	*why = r.unusable()
 	return nil
+}
+
+// unusable is why no VF can send.
+func (r *run) unusable() string {
+	for _, l := range r.vfs {
+		if l.apart != "" {
+			return l.apart
+		}
+	}
+	return noInterface
 }
 
 // usable returns the VFs whose interface is in the Space and can send.
 func (r *run) usable() (out []*lent) {
 	for _, l := range r.vfs {
-		if l.name != "" && l.up {
+		if l.name != "" && l.up && l.apart == "" {
 			out = append(out, l)
 		}
 	}

@@ -38,8 +38,9 @@ type Kernel interface {
 	AddSelf(ctx context.Context, pf string, mac model.MAC) error
 	DelSelf(ctx context.Context, pf string, mac model.MAC) error
 
-	// The representors of VFs, as ports of a Linux bridge.
+	// The representors of VFs, also as ports of a Linux bridge.
 	Link(ctx context.Context, name string) (netdev.Link, error)
+	SetUp(ctx context.Context, name string) error
 	Join(ctx context.Context, dev, bridge string) error
 	Leave(ctx context.Context, dev string, down bool) error
 	PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error

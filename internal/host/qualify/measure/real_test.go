@@ -13,6 +13,7 @@ import (
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/qualify"
 	"sluice/internal/host/tap"
+	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/model"
 )
 
@@ -25,6 +26,8 @@ type real struct {
 }
 
 func (r real) Link(ctx context.Context, name string) (netdev.Link, error) { return r.k.Link(ctx, name) }
+
+func (r real) SetUp(ctx context.Context, name string) error { return r.k.SetUp(ctx, name) }
 
 func (r real) Join(ctx context.Context, dev, bridge string) error { return r.k.Join(ctx, dev, bridge) }
 
@@ -46,34 +49,73 @@ func (r real) UpdateTap(ctx context.Context, name string, edit func(*tap.Policy)
 
 func (r real) RemoveTap(ctx context.Context, name string) error { return r.k.RemoveTap(ctx, name) }
 
-// TestPacketsInTheKernel tries the limit with frames: VFs that are the other ends of their representors, as the host's kernel sees them,
-// and VFs that a NIC connects without the host, as a wire between them does.
+// ends are the wires of two VFs that are the other ends of their representors, as the host's kernel sees them.
+var ends = [2][2]string{{"rep0", "sluicevf0"}, {"rep1", "sluicevf1"}}
+
+// TestPacketsInTheKernel tries the limit with frames: with such VFs, and with VFs that a NIC connects without the host, as a wire between
+// them does.
 func TestPacketsInTheKernel(t *testing.T) {
-	for want, wires := range map[string][2][2]string{
-		"yes": {{"rep0", "sluicevf0"}, {"rep1", "sluicevf1"}},
-		"no":  {{"rep0", "rep1"}, {"sluicevf0", "sluicevf1"}},
-	} {
-		t.Run(want, func(t *testing.T) { packetsInTheKernel(t, want, wires) })
+	for want, wires := range map[string][2][2]string{"yes": ends, "no": {{"rep0", "rep1"}, {"sluicevf0", "sluicevf1"}}} {
+		t.Run(want, func(t *testing.T) {
+			r := onWires(t, bridge.Kind, wires)
+			kerneltest.Must(t, r.packets(t.Context()))
+			c := claim(r, api.ClaimVFPackets)
+			t.Log(c.Measured, c.Evidence)
+			if c.Measured != want {
+				t.Errorf("%q, want %q: %+v, failed %q", c.Measured, want, r.m.Packets, r.m.Failed)
+			}
+		})
 	}
 }
 
-func packetsInTheKernel(t *testing.T, want string, wires [2][2]string) {
+// TestPassesInTheKernel: what VFs send arrives at their representors, whether these are ports of a Linux bridge or, as under OVN, of nothing.
+func TestPassesInTheKernel(t *testing.T) {
+	for kind, toVF := range map[string]string{bridge.Kind: "yes", "ovn": "unknown"} {
+		t.Run(kind, func(t *testing.T) {
+			r := onWires(t, kind, ends)
+			kerneltest.NewPort(t, "pf0", "br0")
+			kerneltest.Must(t, r.passes(t.Context()))
+			for code, want := range map[string]string{
+				api.ClaimVFToPF: "yes", api.ClaimPFToVF: "yes", api.ClaimVFToVF: toVF, api.ClaimNeedsSelf: "unknown", api.ClaimLoopsToVF: "no",
+			} {
+				if c := claim(r, code); c.Measured != want {
+					t.Errorf("%s: %q (%s), want %q", code, c.Measured, c.Evidence, want)
+				}
+			}
+			if len(r.m.Failed) > 0 {
+				t.Errorf("failed: %q", r.m.Failed)
+			}
+		})
+	}
+}
+
+func claim(r *run, code string) (found api.Claim) {
+	for _, c := range qualify.Judge(r.m).Claims {
+		if c.Code == code {
+			found = c
+		}
+	}
+	return found
+}
+
+// onWires is a measurement whose two VFs and their representors are the ends of wires, and connected. At the end everything is as it was.
+func onWires(t *testing.T, kind string, wires [2][2]string) *run {
 	kerneltest.NewBridge(t, "br0")
 	space, err := NewSpace()
 	kerneltest.Must(t, err)
-	defer space.Close()
+	t.Cleanup(func() { _ = space.Close() })
 	k, err := kernel.New(kernel.Options{BPFFS: kerneltest.BPFFS(t)})
 	kerneltest.Must(t, err)
-	defer k.Close()
+	t.Cleanup(func() { _ = k.Close() })
 	for _, w := range wires {
 		kerneltest.IP(t, fmt.Sprintf("link add %s type veth peer name %s", w[0], w[1]))
-	}
-	defer kerneltest.IP(t, "link del rep0")
-	if want == "yes" {
-		defer kerneltest.IP(t, "link del rep1")
+		if strings.HasPrefix(w[0], "rep") { // the others end with the space
+			t.Cleanup(func() { kerneltest.IP(t, "link del "+w[0]) })
+		}
 	}
 	f := newSwitchdev()
-	r := &run{Options: options(t, f), m: &qualify.Measured{}, space: space}
+	f.pf.Uplink.Kind = kind
+	r := &run{Options: options(t, f), m: &qualify.Measured{Representors: true, Passes: map[string]qualify.Count{}}, space: space, pf: f.pf.PF}
 	r.Kernel = real{f, k}
 	r.journal = Journal{Version: journalVersion, Switch: "br0", Filters: madeUp()}
 	for i := range 2 {
@@ -89,10 +131,8 @@ func packetsInTheKernel(t *testing.T, want string, wires [2][2]string) {
 		kerneltest.Must(t, k.MoveLink(t.Context(), name, name, space.FD()))
 		r.vfs = append(r.vfs, &lent{was: found, driver: "igbvf", mac: r.address(i), name: name, up: true})
 	}
-	for i := range 2 { // a wire has carrier when both ends are up
-		kerneltest.IP(t, fmt.Sprintf("link set rep%d up", i))
-	}
-	var up sync.WaitGroup
+	kerneltest.Must(t, r.connect(t.Context()))
+	var up sync.WaitGroup // a wire has carrier when both ends are up
 	for _, l := range r.vfs {
 		up.Go(func() {
 			if err := space.Up(kerneltest.Soon(t), l.name); err != nil {
@@ -101,28 +141,23 @@ func packetsInTheKernel(t *testing.T, want string, wires [2][2]string) {
 		})
 	}
 	up.Wait()
-	kerneltest.Must(t, r.packets(t.Context()))
-	q := qualify.Judge(r.m)
-	got := ""
-	for _, c := range q.Claims {
-		if c.Code == api.ClaimVFPackets {
-			got = c.Measured
-			t.Log(c.Measured, c.Evidence)
-		}
-	}
-	if got != want {
-		t.Errorf("%q, want %q: %+v, failed %q", got, want, r.m.Packets, r.m.Failed)
-	}
+	t.Cleanup(func() { r.asBefore(t, k) })
+	return r
+}
+
+// asBefore restores the representors, and fails the test unless that leaves nothing.
+func (r *run) asBefore(t *testing.T, k *kernel.Host) {
+	ctx := context.WithoutCancel(t.Context())
 	back := restorer{k: r.Kernel, j: &r.journal}
 	for i := range r.journal.VFs {
 		was := &r.journal.VFs[i]
-		kerneltest.Must(t, back.representor(t.Context(), was))
-		kerneltest.Must(t, back.leave(t.Context(), was))
+		kerneltest.Must(t, back.representor(ctx, was))
+		kerneltest.Must(t, back.leave(ctx, was))
 		if out := kerneltest.IP(t, "link show "+was.Port); strings.Contains(out, "master") || strings.Contains(out, ",UP") {
 			t.Errorf("at the end: %s", out)
 		}
 	}
-	if left, err := k.TapPolicies(t.Context()); err != nil || len(left) > 0 {
+	if left, err := k.TapPolicies(ctx); err != nil || len(left) > 0 {
 		t.Errorf("left: %+v, %v", left, err)
 	}
 }

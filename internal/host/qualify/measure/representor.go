@@ -21,31 +21,21 @@ func (r *run) packets(ctx context.Context) error {
 		return nil
 	}
 	p := &r.m.Packets
-	p.Tried = true
 	ready := r.usable()
 	switch {
-	case r.Uplink.Kind != bridge.Kind:
-		p.Error = "not tried: frames of these VFs pass " + r.Uplink.Switch + " as those of VMs only"
+	case !r.bridged():
+		p.Error = r.vmsOnly()
 		return nil
 	case len(ready) < lendMost:
 		p.Error = "not tried: it needs two free VFs that the host has a driver for"
+		if why := r.unusable(); why != noInterface {
+			p.Error = "not tried: " + why
+		}
 		return nil
 	}
 	a, b := ready[0], ready[1]
-	err := r.step(ctx, "joining the representors of two VFs to "+r.Uplink.Switch, func() error {
-		for _, l := range ready {
-			if err := r.join(ctx, l); err != nil {
-				p.Error = err.Error()
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil || p.Error != "" {
-		return err
-	}
 	f := frames.Frame{To: b.mac, From: a.mac}
-	err = r.step(ctx, "sending small frames from one VF to the other, for a second", func() (err error) {
+	err := r.step(ctx, "sending small frames from one VF to the other, for a second", func() (err error) {
 		p.Free, err = r.space.Flood(ctx, a.name, b.name, f, floodFor)
 		return err
 	})
@@ -67,18 +57,60 @@ func (r *run) packets(ctx context.Context) error {
 	})
 }
 
-// join makes the representor of a VF a port of the bridge, which then sends frames for the VF's MAC there. One that was a port before is
-// left as it was.
+// bridged reports whether the switch passes frames of representors that no VM has: a Linux bridge does.
+func (r *run) bridged() bool { return r.Uplink.Kind == bridge.Kind }
+
+// vmsOnly is why a check that needs the switch is not tried.
+func (r *run) vmsOnly() string {
+	return "not tried: frames of these VFs pass " + r.Uplink.Switch + " as those of VMs only"
+}
+
+// hostEnd is the host's interface at which frames of a VF arrive, and out of which the host sends frames to it.
+func (r *run) hostEnd(l *lent) string {
+	if r.Uplink.Representors {
+		return l.was.Port
+	}
+	return r.PF
+}
+
+// connect sets the representors of the VFs up, without which a VF has no link, and makes them ports of the switch if it passes their
+// frames.
+func (r *run) connect(ctx context.Context) error {
+	if !r.Uplink.Representors {
+		return nil
+	}
+	for _, l := range r.vfs {
+		l.apart = "its representor was not connected"
+		err := r.step(ctx, "connecting the representor of VF "+l.was.ID.String(), func() error {
+			err := r.join(ctx, l)
+			if l.apart = ""; err != nil {
+				l.apart = err.Error()
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join makes the representor of a VF a port of the bridge, which then sends frames for the VF's MAC there; behind another switch, it sets
+// it up. One that was a port before is left as it was.
 func (r *run) join(ctx context.Context, l *lent) error {
 	switch {
 	case l.was.Port == "":
 		return fmt.Errorf("VF %s has no representor in this network namespace", l.was.ID)
+	case l.was.Alone && !r.bridged():
+		return r.Kernel.SetUp(ctx, l.was.Port)
 	case l.was.Alone:
 		if err := r.Kernel.Join(ctx, l.was.Port, r.Uplink.Switch); err != nil {
 			return err
 		}
 	case l.was.Down:
 		return fmt.Errorf("representor %s, a port of a bridge, is set down: ip link set %[1]s up", l.was.Port)
+	case !r.bridged():
+		return nil
 	}
 	return r.Kernel.PinFDB(ctx, l.mac, 0, l.was.Port)
 }

@@ -54,7 +54,9 @@ func Run(ctx context.Context, o Options) (*qualify.Measured, error) {
 	if failed, err := restore(ctx, o.Kernel, o.Domains, o.Journal, nil); err != nil || len(failed) > 0 {
 		return nil, errors.Join(fmt.Errorf("an earlier `sluice qualify` did not restore everything: %s", strings.Join(failed, "; ")), err)
 	}
-	r := &run{Options: o, m: &qualify.Measured{PF: o.PF, At: time.Now(), Version: o.Version, Passes: map[string]qualify.Count{}}}
+	r := &run{Options: o, m: &qualify.Measured{
+		PF: o.PF, At: time.Now(), Version: o.Version, Passes: map[string]qualify.Count{}, Representors: o.Uplink.Representors,
+	}}
 	if err := r.choose(ctx); err != nil {
 		return nil, err
 	}
@@ -98,6 +100,7 @@ type lent struct {
 	mac    model.MAC
 	name   string // of its interface in the Space; "": it is not there
 	up     bool   // its interface is up and has carrier
+	apart  string // why its representor is not connected; "": it is, or the VF has none
 }
 
 func (r *run) ids() (ids []model.VFID) {
@@ -248,7 +251,7 @@ func (r *run) ours(ctx context.Context, l *lent) error {
 // measure runs all parts, ordered so that none depends on a later one.
 func (r *run) measure(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		r.prepare, r.filters, r.times, r.lendAll, r.minRate, r.passes, r.counters, r.spoof, r.maxRate, r.packets,
+		r.prepare, r.filters, r.times, r.connect, r.lendAll, r.minRate, r.passes, r.counters, r.spoof, r.maxRate, r.packets,
 	} {
 		if err := part(ctx); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 
 	"sluice/api/v1"
 	"sluice/internal/host/qualify"
+	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/model"
 )
 
@@ -121,8 +122,56 @@ func TestPackets(t *testing.T) {
 	}
 }
 
+// With representors these are the host's end of what passes, whatever the switch, and checks that would mean nothing there are not tried.
+func TestPassesByRepresentors(t *testing.T) {
+	for kind, toVF := range map[string]string{bridge.Kind: "yes", "ovn": "unknown", "openvswitch": "unknown"} {
+		f := newSwitchdev()
+		f.pf.Uplink.Kind = kind
+		before := f.String()
+		m, err := Run(t.Context(), options(t, f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]api.Claim{}
+		for _, c := range qualify.Judge(m).Claims {
+			got[c.Code] = c
+		}
+		for code, want := range map[string]string{
+			api.ClaimVFToPF: "yes", api.ClaimPFToVF: "yes", api.ClaimVFToVF: toVF, api.ClaimLoopsToVF: "no", api.ClaimLoopsToPF: "no",
+			api.ClaimNeedsSelf: "unknown", api.ClaimSelfFDB: "unknown", api.ClaimVFCounters: "unknown", api.ClaimSpoofCheck: "yes",
+		} {
+			c := got[code]
+			if c.Measured != want || (want == "unknown") != strings.HasPrefix(c.Evidence, "not tried: ") {
+				t.Errorf("%s: %+v, want %q", kind, c, want)
+			}
+		}
+		if f.String() != before || len(m.Failed)+len(m.Left) > 0 {
+			t.Errorf("%s: failed %q, left %q; it was\n%sand is\n%s", kind, m.Failed, m.Left, before, f)
+		}
+	}
+}
+
+// A representor that cannot be connected is why nothing is tried; nothing is said of the NIC.
+func TestRepresentorNotConnected(t *testing.T) {
+	f := newSwitchdev()
+	o := options(t, f)
+	o.Uplink.Switch = "br1"
+	m, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range qualify.Judge(m).Claims {
+		switch c.Code {
+		case api.ClaimVFToPF, api.ClaimPFToVF, api.ClaimSpoofCheck, api.ClaimMaxTxRate, api.ClaimVFPackets:
+			if c.Measured != "unknown" || !strings.Contains(c.Evidence, "another bridge") {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+}
+
 // hosts have NICs in both modes.
-var hosts = map[string]func() *fake{"legacy": newFake, "switchdev": newSwitchdev}
+var hosts = map[string]func() *fake{"legacy": newFake, "switchdev": newSwitchdev, "switchdev under OVN": newUnderOVN}
 
 // changes returns the number of changes of a complete run.
 func changes(t *testing.T, host func() *fake) int {
@@ -222,8 +271,9 @@ func failingAtEachChange(t *testing.T, host func() *fake) {
 
 // Whoever takes a VF at any moment keeps it: from the next step on nothing of it is changed, and it stays set aside.
 func TestTakenAtEachChange(t *testing.T) {
-	t.Run("legacy", func(t *testing.T) { takenAtEachChange(t, newFake) })
-	t.Run("switchdev", func(t *testing.T) { takenAtEachChange(t, newSwitchdev) })
+	for mode, host := range hosts {
+		t.Run(mode, func(t *testing.T) { takenAtEachChange(t, host) })
+	}
 }
 
 func takenAtEachChange(t *testing.T, build func() *fake) {

@@ -74,7 +74,8 @@ func TestOVNFind(t *testing.T) {
 			!strings.Contains(up.Remedy, c.remedyHas) {
 			t.Errorf("%s: %+v", name, up)
 		}
-		if c.kindOf == KindOVN && c.why == "" && (up.Switch != now.integration || !up.Representors || len(pf.VFs) > 0 && pf.VFs[0].Port == "") {
+		if c.kindOf == KindOVN && c.why == "" && (up.Switch != now.integration || !up.Representors || up.VLANFromNetwork ||
+			len(pf.VFs) > 0 && pf.VFs[0].Port == "") {
 			t.Errorf("%s: connected by %+v, %+v", name, up, pf.VFs)
 		}
 	}

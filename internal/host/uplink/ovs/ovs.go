@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/mirror"
@@ -54,6 +55,18 @@ func New(ctx context.Context, k Kernel, log *slog.Logger) *Switch {
 // AllowUserspace makes it serve bridges whose datapath is in user space, as tests need them without the kernel's module.
 func (s *Switch) AllowUserspace() { s.userspace = true }
 
+// Userspace returns the bridges whose datapath is in user space, and whether OVN uses this host: its Uplink serves either datapath.
+func (s *Switch) Userspace() (bridges []string, ovn bool) {
+	t, _ := s.db.state()
+	for name, b := range t.bridges {
+		if inUserspace(b) {
+			bridges = append(bridges, name)
+		}
+	}
+	slices.Sort(bridges)
+	return bridges, t.integration != ""
+}
+
 // Close ends the connection to the database.
 func (s *Switch) Close() { s.db.close() }
 
@@ -69,13 +82,13 @@ func (s *Switch) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 	switch {
 	case driven && !known:
 		up = model.Uplink{Switch: at.bridge.Name, Port: dpdk}
-		up.Why, up.Remedy = s.refuse(pf, &at)
+		up.Why, up.Remedy = s.refuse(&t, pf, &at)
 		return up, true
 	case master != nil && master.Kind == "bond" && t.ports[master.Name].bridge != nil:
 		return bonded(pf, master, t.ports[master.Name].bridge), true
 	case known:
-		up = model.Uplink{Switch: p.bridge.Name, Port: pf.Name, Note: t.offloads()}
-		up.Why, up.Remedy = s.refuse(pf, &p)
+		up = model.Uplink{Switch: p.bridge.Name, Port: pf.Name, VLANFromNetwork: true, Note: t.offloads()}
+		up.Why, up.Remedy = s.refuse(&t, pf, &p)
 		if up.Why == "" && t.mapped[p.bridge.Name] && t.integration != "" {
 			up.Why = fmt.Sprintf("OVN sends what %s carries through its access lists, which a VF of a NIC in mode legacy would go round", pf.Name)
 			up.Remedy = fmt.Sprintf("use mode switchdev, while %[1]s has no VFs: echo 0 > /sys/class/net/%[1]s/device/sriov_numvfs; "+

@@ -69,7 +69,7 @@ func TestFind(t *testing.T) {
 			up.Passes != c.passes {
 			t.Errorf("%s: %+v, %v", name, up, ok)
 		}
-		if c.why == "" && (up.Switch != "br0" || up.Port != "pf0" || up.Representors) {
+		if c.why == "" && (up.Switch != "br0" || up.Port != "pf0" || up.Representors || !up.VLANFromNetwork) {
 			t.Errorf("%s: connected by %+v", name, up)
 		}
 	}

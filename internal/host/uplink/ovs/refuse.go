@@ -28,16 +28,15 @@ func (t *topology) offloads() string {
 }
 
 // refuse returns why frames cannot be steered to a PF's VFs, and the remedy.
-func (s *Switch) refuse(pf *model.PF, p *port) (why, remedy string) {
+func (s *Switch) refuse(t *topology, pf *model.PF, p *port) (why, remedy string) {
 	b := p.bridge
-	t, _ := s.db.state()
 	switch {
 	case t.neutron[b.Name]:
 		return neutronAgent(pf, b.Name)
 	case p.kind != "":
 		return fmt.Sprintf("%s is a port of type %s, which no interface of the host is", pf.Name, p.kind),
 			"use Open vSwitch's kernel datapath, or Sluice in mode observe"
-	case b.Datapath == "netdev" && !s.userspace:
+	case inUserspace(b) && !s.userspace:
 		return fmt.Sprintf("the datapath of %s is in user space, where no frame passes the programs that send it to a VF", b.Name),
 			"use Open vSwitch's kernel datapath: ovs-vsctl set bridge " + b.Name + " datapath_type=system"
 	case len(b.Controller) > 0 || b.FailMode != nil && *b.FailMode == "secure":
@@ -63,6 +62,9 @@ func neutronAgent(pf *model.PF, what string) (why, remedy string) {
 	return fmt.Sprintf("Neutron's Open vSwitch agent controls %s, and a VF of %s would go round its flows", what, pf.Name),
 		"use ML2/OVN with a NIC in mode switchdev, or Sluice in mode observe"
 }
+
+// inUserspace reports whether the datapath of a bridge is in user space.
+func inUserspace(b *bridgeRow) bool { return b.Datapath == "netdev" }
 
 // trunk reports whether a port carries tagged frames.
 func trunk(p *port) bool {

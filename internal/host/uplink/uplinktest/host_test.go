@@ -60,7 +60,7 @@ func domain(n int, tap string, mac model.MAC) libvirt.Domain {
 func (h *host) before(method string) error {
 	switch {
 	case h.real != nil:
-		return h.real.life.change(method)
+		return h.real.process.change(method)
 	case h.fail != nil:
 		return h.fail(method)
 	}

@@ -39,16 +39,16 @@ func newRig(t *testing.T, vms int) *rig {
 	o := loop.DefaultOptions
 	o.Mode = model.ModeEnforce
 	var err error
-	if r.core, err = loop.NewCore(rules(), o, forgetful{}, nil); err != nil {
+	if r.core, err = loop.NewCore(rules(), o, noJournal{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// forgetful is a journal that keeps nothing.
-type forgetful struct{ loop.NoJournal }
+// noJournal is a journal that accepts everything and keeps nothing.
+type noJournal struct{ loop.NoJournal }
 
-func (forgetful) Begin(model.Move) error { return nil }
+func (noJournal) Begin(model.Move) error { return nil }
 
 // rules pin these VMs to VFs, and forbid all others.
 func rules(pinned ...string) model.Rules {
@@ -102,7 +102,7 @@ func (r *rig) run(rules model.Rules) *model.Snapshot {
 }
 
 // killed reports whether the daemon was killed.
-func (r *rig) killed() bool { return r.real != nil && r.real.life.killed() }
+func (r *rig) killed() bool { return r.real != nil && r.real.process.killed() }
 
 // TestMovesOnAnotherUplink moves VFs over a switch that is not a bridge, from observing to steering. Nobody is cut off at any change, and
 // the PF's filters are not used.

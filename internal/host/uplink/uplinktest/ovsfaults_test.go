@@ -66,7 +66,7 @@ func TestTagChangesUnderAVF(t *testing.T) {
 		}
 		set(guestTap)
 		s.until(fmt.Sprintf("the VF is in VLAN %d", tag), func() bool { return s.vfs[0].VLAN == tag })
-		if s.arrives(s.listens(), 200*time.Millisecond) && s.tag == tag { // else it was sent to all ports of its own VLAN, the PF among them
+		if s.leaksInto(tag) {
 			t.Errorf("tag %d: the guest receives from a port in another VLAN", tag)
 		}
 		set(otherTap)
@@ -82,6 +82,28 @@ func TestTagChangesUnderAVF(t *testing.T) {
 	if s.vfs[0].VLAN != 0 {
 		t.Errorf("its VF keeps VLAN %d", s.vfs[0].VLAN)
 	}
+}
+
+// leaksInto reports whether frames for the guest from the other port, which is in another VLAN, leave by the PF in that VLAN. (In its own
+// they may, as do all that the switch has not learned.) Broadcasts behind each frame show when the switch has dealt with it; the first
+// frame may yet be overtaken, as the switch has no flow for it, and not the others.
+func (s *site) leaksInto(vlan int) (leaks bool) {
+	from, at := s.world.from[0], s.world.vf
+	for range 3 {
+		s.number++
+		frame := kerneltest.Frame(kerneltest.Guest, kerneltest.Other, fmt.Sprint("from another VLAN ", s.number))
+		from.Send(s.t, frame)
+		for n := range 2 { // a switch in user space sends several frames at once, port by port
+			last := kerneltest.Frame(kerneltest.Broadcast, kerneltest.Other, fmt.Sprint("last ", s.number, " ", n))
+			from.Send(s.t, last)
+			for got := []byte(nil); string(got) != string(last); {
+				var in int
+				in, got = untagged(at.Next(s.t))
+				leaks = leaks || in == vlan && string(got) == string(frame)
+			}
+		}
+	}
+	return leaks
 }
 
 // guestEntries returns the switch's table, and the number of fixed entries for the guest.

@@ -31,102 +31,102 @@ import (
 
 var errKilled = errors.New("the process was killed")
 
-// life counts the changes that a process makes to its host, and ends it before one of them: nothing that it does from then on has an effect.
-type life struct {
+// process is one that changes its host. It counts the changes, and ends before one of them: nothing that it does from then on has an effect.
+type process struct {
 	mu      sync.Mutex
 	changes []string
 	until   int                 // the change before which it ends; 0: never
-	dead    bool                // it has ended
+	ended   bool                // it has ended
 	on      func(change string) // before each, if set
 	lost    bool                // the answer to the next transaction of the database is lost, and the connection with it
 }
 
 // change returns an error if the process ends before this change.
-func (l *life) change(what string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.dead = l.dead || l.until > 0 && len(l.changes)+1 >= l.until; l.dead {
+func (p *process) change(what string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended = p.ended || p.until > 0 && len(p.changes)+1 >= p.until; p.ended {
 		return errKilled
 	}
-	l.changes = append(l.changes, what)
-	if l.on != nil {
-		l.on(what)
+	p.changes = append(p.changes, what)
+	if p.on != nil {
+		p.on(what)
 	}
 	return nil
 }
 
-func (l *life) killed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dead
+func (p *process) killed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
 }
 
 // loses reports whether this answer is lost.
-func (l *life) loses() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lost := l.lost
-	l.lost = false
+func (p *process) loses() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lost := p.lost
+	p.lost = false
 	return lost
 }
 
-// mortal is the kernel as a process with such a life uses it.
-type mortal struct {
+// processKernel is the kernel as such a process uses it.
+type processKernel struct {
 	*kernel.Host
-	life *life
+	process *process
 }
 
-func (m mortal) PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
-	return m.make("PinFDB", func() error { return m.Host.PinFDB(ctx, mac, vlan, port) })
+func (k processKernel) PinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
+	return k.make("PinFDB", func() error { return k.Host.PinFDB(ctx, mac, vlan, port) })
 }
 
-func (m mortal) UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
-	return m.make("UnpinFDB", func() error { return m.Host.UnpinFDB(ctx, mac, vlan, port) })
+func (k processKernel) UnpinFDB(ctx context.Context, mac model.MAC, vlan int, port string) error {
+	return k.make("UnpinFDB", func() error { return k.Host.UnpinFDB(ctx, mac, vlan, port) })
 }
 
-func (m mortal) PreparePort(ctx context.Context, port string) error {
-	return m.make("PreparePort", func() error { return m.Host.PreparePort(ctx, port) })
+func (k processKernel) PreparePort(ctx context.Context, port string) error {
+	return k.make("PreparePort", func() error { return k.Host.PreparePort(ctx, port) })
 }
 
-func (m mortal) JoinAs(ctx context.Context, dev, tap string) error {
-	return m.make("JoinAs", func() error { return m.Host.JoinAs(ctx, dev, tap) })
+func (k processKernel) JoinAs(ctx context.Context, dev, tap string) error {
+	return k.make("JoinAs", func() error { return k.Host.JoinAs(ctx, dev, tap) })
 }
 
-func (m mortal) OpenDualPath(ctx context.Context, d mirror.DualPath) (note string, err error) {
-	err = m.make("OpenDualPath", func() (err error) { note, err = m.Host.OpenDualPath(ctx, d); return err })
+func (k processKernel) OpenDualPath(ctx context.Context, d mirror.DualPath) (note string, err error) {
+	err = k.make("OpenDualPath", func() (err error) { note, err = k.Host.OpenDualPath(ctx, d); return err })
 	return note, err
 }
 
-func (m mortal) CloseDualPath(ctx context.Context, d mirror.DualPath) error {
-	return m.make("CloseDualPath", func() error { return m.Host.CloseDualPath(ctx, d) })
+func (k processKernel) CloseDualPath(ctx context.Context, d mirror.DualPath) error {
+	return k.make("CloseDualPath", func() error { return k.Host.CloseDualPath(ctx, d) })
 }
 
-func (m mortal) Steer(ctx context.Context, d mirror.DualPath) error {
-	return m.make("Steer", func() error { return m.Host.Steer(ctx, d) })
+func (k processKernel) Steer(ctx context.Context, d mirror.DualPath) error {
+	return k.make("Steer", func() error { return k.Host.Steer(ctx, d) })
 }
 
-func (m mortal) SetUp(ctx context.Context, name string) error {
-	return m.make("SetUp", func() error { return m.Host.SetUp(ctx, name) })
+func (k processKernel) SetUp(ctx context.Context, name string) error {
+	return k.make("SetUp", func() error { return k.Host.SetUp(ctx, name) })
 }
 
-func (m mortal) AddSelf(ctx context.Context, pf string, mac model.MAC) error {
-	return m.make("AddSelf", func() error { return m.Host.AddSelf(ctx, pf, mac) })
+func (k processKernel) AddSelf(ctx context.Context, pf string, mac model.MAC) error {
+	return k.make("AddSelf", func() error { return k.Host.AddSelf(ctx, pf, mac) })
 }
 
-func (m mortal) DelSelf(ctx context.Context, pf string, mac model.MAC) error {
-	return m.make("DelSelf", func() error { return m.Host.DelSelf(ctx, pf, mac) })
+func (k processKernel) DelSelf(ctx context.Context, pf string, mac model.MAC) error {
+	return k.make("DelSelf", func() error { return k.Host.DelSelf(ctx, pf, mac) })
 }
 
 // make makes a change unless the process has ended.
-func (m mortal) make(what string, change func() error) error {
-	if err := m.life.change(what); err != nil {
+func (k processKernel) make(what string, change func() error) error {
+	if err := k.process.change(what); err != nil {
 		return err
 	}
 	return change()
 }
 
 // between passes on what a process and the database of Open vSwitch say to each other. It returns the directory with the socket.
-func between(t *testing.T, l *life) (dir string) {
+func between(t *testing.T, p *process) (dir string) {
 	dir = t.TempDir()
 	server := filepath.Join(os.Getenv("OVS_RUNDIR"), "db.sock")
 	listener, err := net.Listen("unix", filepath.Join(dir, "db.sock"))
@@ -138,13 +138,13 @@ func between(t *testing.T, l *life) (dir string) {
 			if err != nil {
 				return
 			}
-			go pass(c, server, l)
+			go pass(c, server, p)
 		}
 	}()
 	return dir
 }
 
-func pass(c net.Conn, server string, l *life) {
+func pass(c net.Conn, server string, p *process) {
 	defer c.Close()
 	s, err := net.Dial("unix", server)
 	if err != nil {
@@ -174,10 +174,10 @@ func pass(c net.Conn, server string, l *life) {
 		}
 		var call struct{ Method string }
 		if json.Unmarshal(raw, &call); call.Method == "transact" {
-			if l.change("transact") != nil {
+			if p.change("transact") != nil {
 				return
 			}
-			if l.loses() { // the database does it, and the answer is lost
+			if p.loses() { // the database does it, and the answer is lost
 				close(silent)
 				_, _ = s.Write(raw)
 				_, _ = s.Read(make([]byte, 1))
@@ -210,7 +210,7 @@ func (k *kept) End(m model.Move) error {
 type site struct {
 	*rig
 	world   world
-	life    *life
+	process *process
 	journal kept
 	end     func() // of the process
 	number  int
@@ -238,13 +238,13 @@ func theVF() []model.VF {
 // start starts the daemon.
 func (s *site) start() {
 	t := s.t
-	s.life = &life{}
+	s.process = &process{}
 	k, err := kernel.New(kernel.Options{BPFFS: s.pins, StickyPins: true})
 	kerneltest.Must(t, err)
-	m := mortal{k, s.life}
+	m := processKernel{k, s.process}
 	up, end := uplink.Set{bridge.New(m)}, func() {}
 	if dir := os.Getenv("OVS_RUNDIR"); s.world.Kind() != bridge.Kind {
-		kerneltest.Must(t, os.Setenv("OVS_RUNDIR", between(t, s.life)))
+		kerneltest.Must(t, os.Setenv("OVS_RUNDIR", between(t, s.process)))
 		v := ovs.New(kerneltest.Soon(t), m, slog.New(slog.DiscardHandler))
 		kerneltest.Must(t, os.Setenv("OVS_RUNDIR", dir))
 		v.AllowUserspace()
@@ -304,7 +304,7 @@ func (s *site) listens() *kerneltest.Port {
 func (s *site) reached(when string) {
 	s.t.Helper()
 	if at := s.listens(); !s.arrives(at, 30*time.Second) {
-		s.t.Fatalf("%s: nothing reaches the guest at %s; changes: %v\n%+v", when, at.Name, s.life.changes, s.look())
+		s.t.Fatalf("%s: nothing reaches the guest at %s; changes: %v\n%+v", when, at.Name, s.process.changes, s.look())
 	}
 }
 
@@ -315,7 +315,7 @@ func (s *site) reachedSoon(when string) {
 	at := s.listens()
 	for end := time.Now().Add(10 * time.Second); !s.arrives(at, time.Second); {
 		if time.Now().After(end) {
-			s.t.Fatalf("%s: nothing reaches the guest at %s; changes: %v\n%+v", when, at.Name, s.life.changes, s.look())
+			s.t.Fatalf("%s: nothing reaches the guest at %s; changes: %v\n%+v", when, at.Name, s.process.changes, s.look())
 		}
 	}
 }
@@ -358,7 +358,7 @@ func (s *site) settle(when string, onVF bool) {
 		}
 		if time.Now().After(end) {
 			s.t.Fatalf("%s: it does not come to rest with the guest reached at its VF: %v\nVMs %+v\nPFs %+v\nfindings %+v\nrecent %+v\nchanges %v",
-				when, onVF, snap.VMs, snap.PFs, v.Findings, v.Recent, s.life.changes)
+				when, onVF, snap.VMs, snap.PFs, v.Findings, v.Recent, s.process.changes)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

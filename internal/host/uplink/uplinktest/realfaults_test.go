@@ -31,13 +31,13 @@ func TestKilledAtEachWrite(t *testing.T) {
 					s.pinned = !onVF
 					s.settle("at first", !onVF)
 					s.pinned = onVF
-					s.life.until = len(s.life.changes) + at
+					s.process.until = len(s.process.changes) + at
 					s.run(wanted(s.pinned))
 					if !s.killed() {
 						if at < 5 {
 							t.Errorf("only %d changes", at-1)
 						}
-						s.life.until = 0
+						s.process.until = 0
 						break
 					}
 					when := fmt.Sprintf("killed at change %d of a move to the VF: %v", at, onVF)
@@ -206,7 +206,7 @@ func TestFaultsOfTheHost(t *testing.T) {
 				s.pinned = true
 				s.settle("at first", true)
 				done := false
-				s.life.on = func(change string) {
+				s.process.on = func(change string) {
 					if change == "Detach" && !done {
 						done = true
 						f.do(s)
@@ -255,7 +255,7 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 					s.pinned = !onVF
 					s.settle("at first", !onVF)
 					gone := false
-					s.life.on = func(change string) {
+					s.process.on = func(change string) {
 						if change == at && !gone {
 							gone = true
 							kill(o.database)
@@ -263,7 +263,7 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 					}
 					s.pinned = onVF
 					s.run(wanted(onVF))
-					s.life.on = nil
+					s.process.on = nil
 					if !gone {
 						continue // no change of this move
 					}
@@ -279,15 +279,15 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 					s.pinned = !onVF
 					s.settle("at first", !onVF)
 					count := 0
-					s.life.on = func(change string) {
+					s.process.on = func(change string) {
 						if change == "transact" {
 							count++
-							s.life.lost = count == n
+							s.process.lost = count == n
 						}
 					}
 					s.pinned = onVF
 					s.run(wanted(onVF))
-					s.life.on = nil
+					s.process.on = nil
 					when := fmt.Sprintf("the answer to transaction %d of a move to the VF is lost: %v", n, onVF)
 					s.reachedSoon(when)
 					s.settle(when, onVF)

@@ -177,9 +177,9 @@ func TestRefused(t *testing.T) {
 	k := newKernel(t)
 	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
-			written := &life{}
-			v := vswitchOf(t, c.ovs, mortal{k, written}, written)
-			r := refusedRig(t, c, mortal{k, written}, v)
+			written := &process{}
+			v := vswitchOf(t, c.ovs, processKernel{k, written}, written)
+			r := refusedRig(t, c, processKernel{k, written}, v)
 			snap := r.run(wanted(true))
 			list := doctor.Examine(snap)
 			if c.subject == "" {
@@ -213,7 +213,7 @@ func TestRefused(t *testing.T) {
 }
 
 // vswitchOf follows a database that has what ovs-vsctl makes of it; without commands there is none.
-func vswitchOf(t *testing.T, commands []string, k ovs.Kernel, l *life) *ovs.Switch {
+func vswitchOf(t *testing.T, commands []string, k ovs.Kernel, p *process) *ovs.Switch {
 	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("OVS_RUNDIR", dir)
@@ -230,7 +230,7 @@ func vswitchOf(t *testing.T, commands []string, k ovs.Kernel, l *life) *ovs.Swit
 				t.Fatalf("ovs-vsctl %s: %v", c, err)
 			}
 		}
-		t.Setenv("OVS_RUNDIR", between(t, l))
+		t.Setenv("OVS_RUNDIR", between(t, p))
 	}
 	v := ovs.New(kerneltest.Soon(t), k, slog.New(slog.DiscardHandler))
 	kerneltest.Must(t, os.Setenv("OVS_RUNDIR", dir))
@@ -239,7 +239,7 @@ func vswitchOf(t *testing.T, commands []string, k ovs.Kernel, l *life) *ovs.Swit
 }
 
 // refusedRig is the daemon's loop over the host of a refusal.
-func refusedRig(t *testing.T, c refusal, k mortal, v *ovs.Switch) *rig {
+func refusedRig(t *testing.T, c refusal, k processKernel, v *ovs.Switch) *rig {
 	t.Helper()
 	h := newHost(t, 1)
 	if c.nic != nil {
@@ -268,7 +268,7 @@ func refusedRig(t *testing.T, c refusal, k mortal, v *ovs.Switch) *rig {
 	o := loop.DefaultOptions
 	o.Mode = model.ModeEnforce
 	var err error
-	r.core, err = loop.NewCore(wanted(true), o, forgetful{}, nil)
+	r.core, err = loop.NewCore(wanted(true), o, noJournal{}, nil)
 	kerneltest.Must(t, err)
 	return r
 }
