@@ -37,12 +37,13 @@ type repair struct {
 	key  repairKey
 }
 
-// repairKey identifies a finding, to count its repairs.
+// repairKey identifies a finding, to count its repairs. A port that was renamed is another one: what failed under its old name may be
+// tried at once under its new one.
 type repairKey struct {
 	code    string
 	subject model.Subject
 	step    model.StepKind
-	pf      string
+	port    string
 	mac     model.MAC
 }
 
@@ -128,7 +129,7 @@ func (c *Core) forgetRepairs(now time.Time, there map[repairKey]bool) {
 
 func keyOf(f *model.Finding) repairKey {
 	s := &f.Repair[0]
-	return repairKey{code: f.Code, subject: s.Subject, step: s.Kind, pf: s.Path.PF, mac: s.Path.MAC}
+	return repairKey{code: f.Code, subject: s.Subject, step: s.Kind, port: s.Path.Port(), mac: s.Path.MAC}
 }
 
 func repairOf(f *model.Finding) model.Move {

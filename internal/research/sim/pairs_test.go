@@ -18,8 +18,8 @@ type trouble struct {
 	delay time.Duration // how much later than usual Sluice may repair what the other fault did
 	late  time.Duration // how long it may cut its VM off if the other fault keeps Sluice from seeing it at once
 	on    Uplink        // the kind of host that can have it; "": any
-	// stale: what was begun before it knows the port by its old name and fails; a repair is tried again only after repairAgain.
-	stale bool
+	stale time.Duration // until what was begun before it, by the port's old name, has failed and ended; other faults make it begin anew
+	again bool          // it may make a repair fail for good, which is tried again after repairAgain
 	do    func(h *host, v *VM, s model.Step)
 }
 
@@ -67,7 +67,7 @@ var troubles = []trouble{
 		h.At(h.World.Now.Add(2*away), h.reboot)
 	}},
 	{name: "a Step fails", do: func(h *host, _ *VM, _ model.Step) { h.failOnce(errFault) }},
-	{name: "a Step fails permanently", delay: 3 * restTime, do: func(h *host, _ *VM, _ model.Step) { h.failOnce(model.ErrPermanent) }},
+	{name: "a Step fails permanently", delay: 3 * restTime, again: true, do: func(h *host, _ *VM, _ model.Step) { h.failOnce(model.ErrPermanent) }},
 	{name: "Steps of a kind fail", delay: healAfter, do: func(h *host, _ *VM, s model.Step) {
 		h.failing(func(o model.Step, _ int) error {
 			if o.Kind == s.Kind {
@@ -107,7 +107,7 @@ var troubles = []trouble{
 	{name: "VFs vanish", cut: sight, all: true, delay: 5 * time.Second, do: func(h *host, _ *VM, _ model.Step) {
 		h.At(h.World.Now, func() { h.vanish(5 * time.Second) })
 	}},
-	{name: "representor renamed, set down", cut: sight, all: true, on: OVN, stale: true, do: func(h *host, _ *VM, _ model.Step) {
+	{name: "representor renamed, set down", cut: sight, all: true, on: OVN, delay: restTime, stale: 15 * time.Second, do: func(h *host, _ *VM, _ model.Step) {
 		h.At(h.World.Now, func() { h.rename(0, true) })
 	}},
 }
@@ -132,8 +132,10 @@ func (d deeds) bound(vm string) (most time.Duration) {
 				cut = f.late
 			}
 		}
-		if other.trouble != nil && f.stale {
-			cut += repairAgain
+		if other.trouble != nil && f.stale > 0 {
+			if cut += f.stale; other.again {
+				cut += repairAgain
+			}
 		}
 		most = max(most, cut)
 	}
