@@ -88,7 +88,7 @@ func (r *Reader) ask(req *Request, flags uint16, each func(Message)) (err error)
 	return err
 }
 
-func (r *Reader) exchange(req *Request, flags uint16, each func(Message)) error {
+func (r *Reader) exchangeKernel(req *Request, flags uint16, each func(Message)) error {
 	r.seq, r.interrupted = r.seq+1, false
 	r.out = req.seal(r.out[:0], r.seq, flags)
 	if err := r.sock.SetDeadline(time.Now().Add(lostAfter)); err != nil {

@@ -1,7 +1,9 @@
 package observe
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"sluice/internal/control/claim"
@@ -90,7 +92,8 @@ func (s *Source) nic(vm *model.VM, nic *model.NIC, snap *model.Snapshot, counts 
 	case s.mayAsk(vm):
 		s.claims.add(pf, key, nic, p, s.ask(vm, nic, p, tap, pf, snap.Time))
 	default:
-		s.claims.add(pf, key, nic, p, model.Traffic{Note: got.why + ", and no guest agent answers"})
+		why := cmp.Or(got.why, fmt.Sprintf("nothing on the host counts VF %s", nic.VF)) // its representor is gone
+		s.claims.add(pf, key, nic, p, model.Traffic{Note: why + ", and no guest agent answers"})
 	}
 }
 

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,5 +89,17 @@ func TestVFWithoutRepresentor(t *testing.T) {
 		if vf := pf.VFs[i]; vf.Owner != want.owner || vf.Port != want.port || (want.port == "") != strings.Contains(vf.OwnerWhy, "no representor") {
 			t.Errorf("VF %d: %+v", i, vf)
 		}
+	}
+}
+
+// A VF whose representor vanishes while a VM has it is counted by nobody, and the VM's load says so.
+func TestRepresentorVanishes(t *testing.T) {
+	f := switchdevWorld()
+	f.links = slices.DeleteFunc(f.links, func(l netdev.Link) bool { return l.Name == "rep0" })
+	s := New(f, f.uplinks(), f, nil, Options{Pool: poolAll})
+	defer s.Close()
+	const want = "nothing on the host counts VF pf0/0, and no guest agent answers"
+	if got := snapshot(t, s).VMs[0].NICs[0].VFPath; got.Known || got.Note != want {
+		t.Errorf("got %+v, want the note %q", got, want)
 	}
 }

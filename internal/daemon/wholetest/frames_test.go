@@ -1,0 +1,99 @@
+package wholetest
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/host/kernel/kerneltest"
+)
+
+// packet is a packet socket at an interface, the far end of a veth pair.
+type packet struct {
+	t  *testing.T
+	fd int
+	at unix.SockaddrLinklayer
+}
+
+func newPacket(t *testing.T, dev string) *packet {
+	t.Helper()
+	l, err := net.InterfaceByName(dev)
+	kerneltest.Must(t, err)
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	kerneltest.Must(t, err)
+	p := &packet{t, fd, unix.SockaddrLinklayer{Ifindex: l.Index, Protocol: 0x0300}} // ETH_P_ALL in network order
+	kerneltest.Must(t, errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 32<<20), // a reader that waits for a processor loses nothing
+		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
+		unix.Bind(fd, &p.at)))
+	return p
+}
+
+func (p *packet) close() { _ = unix.Close(p.fd) }
+
+// send sends a frame, which arrives at the other end of the pair.
+func (p *packet) send(frame []byte) {
+	if err := unix.Sendto(p.fd, frame, 0, &p.at); err != nil {
+		p.t.Errorf("send through the veth pair: %v", err)
+	}
+}
+
+// waiting returns the next frame that has arrived, nil if there is none.
+func (p *packet) waiting() []byte {
+	buf := make([]byte, 2048)
+	for {
+		n, _, err := unix.Recvfrom(p.fd, buf, 0)
+		switch {
+		case err == nil:
+			return buf[:n]
+		case errors.Is(err, unix.ENETDOWN), errors.Is(err, unix.EINTR): // it was set down meanwhile
+			continue
+		case !errors.Is(err, unix.EAGAIN):
+			p.t.Errorf("receive at the veth pair: %v", err)
+		}
+		return nil
+	}
+}
+
+// flow sends numbered frames at a fixed pace.
+type flow struct {
+	mark byte
+	mu   sync.Mutex
+	sent []time.Time
+}
+
+// inFlight is how many frames a switch in user space may have before it, which has a socket's buffer for them.
+const inFlight = 100
+
+// run sends until stop is closed. It waits for a switch that gets no processor: has is how many frames have arrived.
+func (f *flow) run(to, from [6]byte, every time.Duration, stop <-chan struct{}, has func() int, send func([]byte)) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for n := uint32(0); ; n++ {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		for waited := 0; int(n) > has()+inFlight && waited < 1000; waited++ { // those lost would never come
+			time.Sleep(time.Millisecond)
+		}
+		f.mu.Lock()
+		f.sent = append(f.sent, time.Now())
+		f.mu.Unlock()
+		send(kerneltest.Frame(to, from, string(binary.BigEndian.AppendUint32([]byte{'#', f.mark}, n))))
+	}
+}
+
+// numbered returns the flow and the number of a frame of a flow to that MAC.
+func numbered(frame []byte, to [6]byte) (mark byte, n int, ok bool) {
+	if len(frame) < 20 || [6]byte(frame[:6]) != to || frame[14] != '#' {
+		return 0, 0, false
+	}
+	return frame[15], int(binary.BigEndian.Uint32(frame[16:])), true
+}
