@@ -123,6 +123,8 @@ type Uplink struct {
 	// VLANFromNetwork means that a network of libvirt may set the VLAN of a tap, and a VF must be in that VLAN itself. The XML of a VM that
 	// migrates in does not have it.
 	VLANFromNetwork bool `json:"vlan_from_network,omitempty"`
+	// OnePort means that the switch takes in what a guest sends at one port only, that of its tap or of its VF.
+	OnePort bool `json:"one_port,omitempty"`
 
 	Why    string `json:"why,omitempty"`    // why no VM can use VFs of this PF; "" if VMs can
 	Passes bool   `json:"passes,omitempty"` // the reason in Why may pass by itself, as when a bond changes its active port

@@ -126,6 +126,9 @@ type DeviceStep struct {
 	Failover Failover   `json:"failover,omitempty"`
 	VF       VFID       `json:"vf,omitzero"`
 	Address  PCIAddress `json:"pci_address,omitempty"`
+	// Port is the VF's representor if Uplink.OnePort of its PF is set, else "". wait-guest also waits there for frames of the guest, which
+	// sends through its virtio NIC until its VF has a link, up to seconds after its driver has opened it.
+	Port string `json:"port,omitempty"`
 }
 
 // VFID returns the VF that the Step sets up or hot-plugs; NoVF if it does neither.

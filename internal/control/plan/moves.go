@@ -99,11 +99,15 @@ func payloads(snap *model.Snapshot, vm *model.VM, nic *model.NIC, vf *model.VF) 
 		vlan = 0 // the representor is in it, as the tap is
 	}
 	set := model.VFStep{ID: vf.ID, Address: vf.Address, MAC: nic.MAC, VLAN: vlan, Port: representor(snap, vf)}
+	device := model.DeviceStep{NIC: nic.Alias, MAC: nic.MAC, Failover: nic.Failover, VF: vf.ID, Address: vf.Address}
+	if pf := snap.FindPF(vf.ID.PF); pf != nil && pf.Uplink.OnePort {
+		device.Port = set.Port
+	}
 	return model.Step{
 		Subject: model.Subject{VM: vm.ID, VMName: vm.Name},
 		VF:      set,
 		Path:    path,
-		Device:  model.DeviceStep{NIC: nic.Alias, MAC: nic.MAC, Failover: nic.Failover, VF: vf.ID, Address: vf.Address},
+		Device:  device,
 	}
 }
 

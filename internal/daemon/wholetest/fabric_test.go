@@ -25,9 +25,6 @@ type fabric struct {
 	forwards func(rep string) bool
 	// routes returns the ports at which the switch has been told that the guest is.
 	routes func(t *testing.T) []string
-	// late is how long a guest goes on sending through its tap after it has begun to receive on its VF. Under OVN such frames are dropped as
-	// soon as the logical port is at the representor, so its guests do not.
-	late time.Duration
 	// twice is how long after a change of path a frame of the guest may come twice. Under OVN the switch may still go by the port of before
 	// when it goes by the new one, and during a dual path what the VF sends comes in at both.
 	twice time.Duration
@@ -38,7 +35,7 @@ type fabric struct {
 }
 
 var linuxBridge = fabric{
-	kind: "linux-bridge", wire: true, late: 100 * time.Millisecond,
+	kind: "linux-bridge", wire: true,
 	make: func(t *testing.T) { kerneltest.NewBridge(t, "br0") },
 	join: func(t *testing.T, port string) {
 		kerneltest.IP(t, "link set "+port+" master br0")

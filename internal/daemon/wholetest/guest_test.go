@@ -11,9 +11,11 @@ import (
 	"sluice/internal/host/kernel/kerneltest"
 )
 
-// A guest's driver takes some time before it opens a VF, and before it releases it.
+// A guest's driver takes some time before it opens a VF, and before it releases it. A VF reports its link later than it can receive: until
+// then the guest sends through its tap.
 const (
 	probing   = 20 * time.Millisecond
+	linking   = 100 * time.Millisecond
 	releasing = 20 * time.Millisecond
 )
 
@@ -179,16 +181,11 @@ func (g *guest) probe(ctx context.Context) {
 		time.Sleep(time.Millisecond)
 	}
 	g.flip(true)
-	link := func() {
+	time.AfterFunc(linking, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.sends = ctx.Err() == nil && g.onVF
-	}
-	if g.fabric.late > 0 {
-		time.AfterFunc(g.fabric.late, link)
-	} else {
-		link()
-	}
+	})
 	g.nic.open(true)
 }
 

@@ -376,6 +376,40 @@ func TestWaitGuest(t *testing.T) {
 	})
 }
 
+// A switch that takes in the guest's frames at one port only is not told of the VF before the guest sends through it.
+func TestWaitGuestThatSends(t *testing.T) {
+	const late = 1700 * time.Millisecond
+	for name, c := range map[string]struct {
+		sends, gone time.Duration // after the start; 0: never
+		want        time.Duration
+	}{
+		"with its link":           {sends: late, want: late},
+		"before its driver opens": {sends: 500 * time.Millisecond, want: time.Second},
+		"nothing":                 {want: time.Second + silentFor},
+		"representor gone":        {gone: late, want: late},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeHost(1)
+			f.links = append(f.links, netdev.Link{Index: 99, Name: "rep0", Counters: netdev.Counters{RxPackets: 7}})
+			after := func(d time.Duration, do func()) {
+				if d > 0 {
+					time.AfterFunc(d, func() { f.mu.Lock(); defer f.mu.Unlock(); do() })
+				}
+			}
+			after(time.Second, func() { f.setOpen(addr(0), true) })
+			after(c.sends, func() { f.link("rep0").Counters.RxPackets++ })
+			after(c.gone, func() { f.links = f.links[:len(f.links)-1] })
+			s := step(model.StepWaitGuest, 1, 0)
+			s.Device.Port = "rep0"
+			start := time.Now()
+			err := New(f, f.uplinks(), f, nil).Do(t.Context(), s)
+			if took := time.Since(start); err != nil || took < c.want || took > c.want+50*time.Millisecond {
+				t.Errorf("%s: %v after %v, want %v", name, err, took, c.want)
+			}
+		})
+	}
+}
+
 // While libvirt is unreachable, a VM does not count as gone.
 func TestWaitGuestWithoutLibvirt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"sluice/internal/host/guest"
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/tap"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/vf"
@@ -21,6 +22,7 @@ type Kernel interface {
 	ClearVF(ctx context.Context, pf string, idx int) (note string, err error)
 	DriverOpen(ctx context.Context, addr model.PCIAddress) (model.Tri, error)
 	WaitDriver(ctx context.Context, addr model.PCIAddress, open bool) error
+	Link(ctx context.Context, name string) (netdev.Link, error)
 	UpdateTap(ctx context.Context, tap string, edit func(*tap.Policy)) (tap.Policy, error)
 	RemoveTap(ctx context.Context, tap string) error // its limits
 	RemoveSwitchPort(ctx context.Context, tap string) error

@@ -45,7 +45,7 @@ func (w *World) Connect(p *PF, u Uplink) {
 	p.kind = kinds[u]
 	p.Caps.VFPackets = model.TriOf(u == Representors)
 	if p.kind.kind != "" {
-		p.Uplink = model.Uplink{Kind: p.kind.kind, Switch: p.Network, Port: p.Name, Representors: p.kind.representors}
+		p.Uplink = model.Uplink{Kind: p.kind.kind, Switch: p.Network, Port: p.Name, Representors: p.kind.representors, OnePort: p.kind.logical}
 	}
 	p.represent()
 }

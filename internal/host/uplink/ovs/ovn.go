@@ -58,7 +58,7 @@ func (o *OVN) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool) {
 			Remedy: "see where the representors are: devlink port show; ip -d link",
 		}, false
 	}
-	up = model.Uplink{Switch: br.Name, Port: pf.Name, Representors: true, Note: t.offloads()}
+	up = model.Uplink{Switch: br.Name, Port: pf.Name, Representors: true, OnePort: true, Note: t.offloads()}
 	switch {
 	case p.kind != "":
 		up.Why = fmt.Sprintf("%s is a port of type %s, which no interface of the host is", pf.Name, p.kind)

@@ -154,6 +154,9 @@ func (h *host) WaitDriver(ctx context.Context, vf model.PCIAddress, open bool) e
 	return h.before("WaitDriver")
 }
 
+// Link is asked for counters only, which the Fabric does not have.
+func (h *host) Link(context.Context, string) (netdev.Link, error) { return netdev.Link{}, model.ErrGone }
+
 func (h *host) BindVFIO(context.Context, model.PCIAddress) error {
 	return h.do("BindVFIO", func() {})
 }
