@@ -32,21 +32,23 @@ const Packages = "libvirt-clients libvirt-daemon libvirt-daemon-driver-qemu libv
 // Bridge is a bridge in the daemon's network namespace for use by domains.
 const Bridge = "br0"
 
-// VSwitch is a bridge of Open vSwitch that only Switches knows.
-const VSwitch = "ovs0"
+// VSwitch is a bridge of Open vSwitch, and NoFunctions one that takes no functions of virtual PFs; only Switches knows them.
+const VSwitch, NoFunctions = "ovs0", "br-int"
 
-// Switches is a libvirt.Switches with only that bridge.
+// Switches is a libvirt.Switches with only these bridges.
 type Switches struct{}
 
 // Connection implements libvirt.Switches.
 func (Switches) Connection(_ context.Context, name string) (model.TapConnection, error) {
-	if name == VSwitch {
+	switch name {
+	case Bridge:
+		return model.TapConnection{Switch: name}, nil
+	case VSwitch:
 		return model.TapConnection{Switch: name, VirtualPort: "openvswitch"}, nil
+	case NoFunctions:
+		return model.TapConnection{Switch: name, VirtualPort: "openvswitch", NoFunctions: "others manage it; name another"}, nil
 	}
-	if name != Bridge {
-		return model.TapConnection{}, fmt.Errorf("%w: there is no switch %s", model.ErrPermanent, name)
-	}
-	return model.TapConnection{Switch: name}, nil
+	return model.TapConnection{}, fmt.Errorf("%w: there is no switch %s", model.ErrPermanent, name)
 }
 
 // Daemon is a private libvirtd.
