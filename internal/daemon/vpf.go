@@ -20,6 +20,7 @@ import (
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/netdev"
+	"sluice/internal/host/uplink"
 	"sluice/internal/model"
 )
 
@@ -29,9 +30,10 @@ func (d *daemonState) virtual(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	look := &looker{domains: d.host.virt, kernel: d.host.kernel, boot: hostBoot()}
+	ports := uplink.FunctionPorts{PortKernel: d.host.kernel, Other: d.host.ovs}
+	look := &looker{domains: d.host.virt, kernel: d.host.kernel, switches: ports, boot: hostBoot()}
 	runner := (&virtualpf.Runner{
-		Store: store, Look: look.World, Switch: d.host.kernel, Domains: d.host.virt, VDPA: d.host.kernel, Log: d.log,
+		Store: store, Look: look.World, Switch: ports, Domains: d.host.virt, VDPA: d.host.kernel, Log: d.log,
 		Enforce: func() bool { return d.options(d.host.conf.Load()).Mode == model.ModeEnforce },
 	}).Init()
 	d.vpf = &virtualpf.Manager{
@@ -63,9 +65,11 @@ type looker struct {
 		Unread() []model.VMID
 	}
 	kernel interface {
-		SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 		Links(ctx context.Context) ([]netdev.Link, error)
 		VDPADevices(ctx context.Context) ([]model.VDPADevice, error)
+	}
+	switches interface {
+		SwitchPorts(ctx context.Context) ([]model.SwitchPortState, error)
 	}
 	boot string // of the host
 
@@ -158,7 +162,7 @@ func (l *looker) switchPorts(ctx context.Context, functions string, fresh bool) 
 		return l.ports, nil
 	}
 	l.at = time.Time{}
-	ports, err := l.kernel.SwitchPorts(ctx)
+	ports, err := l.switches.SwitchPorts(ctx)
 	if err == nil {
 		l.at, l.seen, l.ports = time.Now(), functions, ports
 	}

@@ -53,7 +53,7 @@ func TestLooker(t *testing.T) {
 		},
 		links: []netdev.Link{{Name: "vnet0", Index: 3}, {Name: "vnet1", Index: 7}, {Name: "vnet2", Index: 9}},
 	}
-	l := &looker{domains: h, kernel: h, boot: "boot"}
+	l := &looker{domains: h, kernel: h, switches: h, boot: "boot"}
 	look := func(fresh bool, run string, reads int) {
 		t.Helper()
 		w, err := l.World(t.Context(), fresh)
@@ -77,7 +77,7 @@ func TestLooker(t *testing.T) {
 // A domain that libvirt cannot describe at present is named, so that it does not count as gone.
 func TestLookerNamesUnreadDomains(t *testing.T) {
 	h := &vpfHost{unread: []model.VMID{"a"}}
-	w, err := (&looker{domains: h, kernel: h, boot: "boot"}).World(t.Context(), true)
+	w, err := (&looker{domains: h, kernel: h, switches: h, boot: "boot"}).World(t.Context(), true)
 	if err != nil || len(w.VMs) != 0 || w.Gone("a") || !w.Gone("b") {
 		t.Errorf("%+v, %v", w, err)
 	}

@@ -49,6 +49,8 @@ func Problems(list []Problem) (n int) {
 type TapConnection struct {
 	Switch      string // its name
 	VirtualPort string // the type of libvirt's <virtualport>, which any switch but a Linux bridge needs; "": none
+	// NoFunctions is why the switch takes no functions of virtual PFs, in the form "why; remedy"; "": it takes them.
+	NoFunctions string
 }
 
 // Route is where a switch is configured to send the frames for a MAC, for example by a static entry of a Linux bridge.

@@ -6,7 +6,7 @@ import (
 	"sluice/internal/model"
 )
 
-// Switch manages the ports of the embedded switch; *kernel.Host implements it. Ports persist after the process ends.
+// Switch manages the ports of the embedded switch; uplink.FunctionPorts implements it. Ports persist after the process ends.
 type Switch interface {
 	// SetSwitchPort makes the tap a port with these rules, or changes the port in place. It is idempotent and returns the resulting
 	// state. During a change it passes only frames that the old or the new rules permit.

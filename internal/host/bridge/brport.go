@@ -34,9 +34,10 @@ func (h *Bridges) SetPort(ctx context.Context, want *model.SwitchPort) error {
 	case err != nil:
 		return err
 	case want.Bridge != "" && p.bridge.Name != want.Bridge:
-		return sysif.Permanent(fmt.Sprintf("it is not a port of bridge %s: ip link set %s master %s", want.Bridge, want.Tap, want.Bridge))
+		return sysif.Permanent(fmt.Sprintf("it is not a port of bridge %[1]s: ip link set %[2]s master %[1]s, or in Open vSwitch: "+
+			"ovs-vsctl add-port %[1]s %[2]s", want.Bridge, want.Tap))
 	case p.bridge.Name == "" && want.Isolated:
-		return sysif.Permanent("only a port of a Linux bridge can be isolated")
+		return sysif.Permanent("it is in no bridge, and only a port of one can be isolated")
 	case p.bridge.Name == "":
 		return nil
 	}

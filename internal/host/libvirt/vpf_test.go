@@ -66,7 +66,7 @@ func TestDefineAndUndefineVPF(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			before := defineVM(t, d, v)
 			one, two, three := virtualPF(id(v), "vpf0", 3), virtualPF(id(v), "storage", 30), virtualPF("", "igb0", 5)
-			two.ARI, two.Channel = true, false
+			two.ARI, two.Channel, two.Network = true, false, libvirttest.VSwitch
 			three.VMName, three.Model = v.Name, model.VPFIGB
 			four := virtualPF(id(v), "vdpa0", 2)
 			four.Backend, four.Network = model.BackendVDPA, "vduse"
@@ -85,6 +85,9 @@ func TestDefineAndUndefineVPF(t *testing.T) {
 				}
 			}
 			full := inactive(t, d, v)
+			if n := strings.Count(full, "<virtualport type='openvswitch'>"); n != len(two.VFs)+1 {
+				t.Errorf("%d of %d functions have the connection of Open vSwitch", n, len(two.VFs)+1)
+			}
 			for i, p := range all { // the first to go has the others above it
 				if err := c.UndefineVPF(ctx, p.VM, p.Name); err != nil {
 					t.Fatal(err)
@@ -142,8 +145,8 @@ func TestDefineVPFRefuses(t *testing.T) {
 			"there is no switch br9",
 		},
 		{
-			"Open vSwitch", off, new10, func(p *model.VirtualPF) { p.Network = libvirttest.VSwitch },
-			"ovs0 is a bridge of Open vSwitch, on which no virtual PF has been tried: name a Linux bridge",
+			"bridge of others", off, new10, func(p *model.VirtualPF) { p.Network = libvirttest.NoFunctions },
+			"others manage it: name another",
 		},
 		{"no bridge", off, new10, func(p *model.VirtualPF) { p.Network = "" }, "its network must be the bridge"},
 		{
@@ -250,14 +253,23 @@ func TestDefineVPFAgain(t *testing.T) {
 
 // Links of functions are down initially, can be set up and down, and the inventory shows that.
 func TestSetLinkOfFunction(t *testing.T) {
+	for _, network := range []string{libvirttest.Bridge, libvirttest.VSwitch} {
+		t.Run(network, func(t *testing.T) { checkSetLink(t, network) })
+	}
+}
+
+func checkSetLink(t *testing.T, network string) {
 	d := libvirttest.Start(t)
+	if network == libvirttest.VSwitch {
+		d.StartOVS(t)
+	}
 	c := open(t, d.URI())
 	onNewQEMU(c, version{10, 1})
 	ctx := within(t, 4*patience)
 	v := libvirttest.VM{Name: "v"}
 	defineVM(t, d, v)
 	p := virtualPF(id(v), "vpf0", 8)
-	p.ARI = true
+	p.ARI, p.Network = true, network
 	if err := c.DefineVPF(ctx, p); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +281,7 @@ func TestSetLinkOfFunction(t *testing.T) {
 	hasState(t, c, v, model.VMPaused)
 	carriers := func() (out string) {
 		for _, n := range find(t, c, v.UUID()).NICs {
-			if n.VirtualPF != "vpf0" || n.Tap == "" || n.Network != libvirttest.Bridge {
+			if n.VirtualPF != "vpf0" || n.Tap == "" || n.Network != network {
 				t.Errorf("a NIC that is no function: %+v", n)
 			}
 			out += fmt.Sprintf("%d%s ", n.Function, n.Carrier)

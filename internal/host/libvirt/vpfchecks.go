@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"strconv"
+	"strings"
 
 	lv "github.com/digitalocean/go-libvirt"
 	"libvirt.org/go/libvirtxml"
@@ -20,9 +21,8 @@ import (
 func (c *Conn) hostFits(ctx context.Context, s *session, doc string, p *model.VirtualPF) (connection model.TapConnection, err error) {
 	if p.Backend == model.BackendTap {
 		connection, err = c.o.Switches.Connection(ctx, p.Network)
-		if err == nil && connection.VirtualPort != "" {
-			err = fmt.Errorf("%w: %s is a bridge of Open vSwitch, on which no virtual PF has been tried: name a Linux bridge, or create one "+
-				"(ip link add NAME type bridge)", model.ErrPermanent, model.Shorten(p.Network))
+		if why, remedy, no := strings.Cut(connection.NoFunctions, "; "); err == nil && no {
+			err = fmt.Errorf("%w: %s: %s", model.ErrPermanent, why, remedy)
 		}
 		if err != nil {
 			return connection, err

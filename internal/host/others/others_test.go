@@ -53,10 +53,10 @@ func TestFind(t *testing.T) {
 			"pf0: /etc/network/more/rep configures representor rep0; leave the VF out of vfs:",
 		}},
 		"ifupdown's patterns": {map[string]string{
-			"etc/network/interfaces":       "auto /eth*=vf /rep*/1=vf\nallow-hotplug mac/02:51:*=vf\niface vf inet manual\n",
-			"sys/class/net/pf0v1/address":  "02:51:00:00:00:01\n",
-			"sys/class/net/rep0/address":   "02:52:00:00:00:01\n",
-			"sys/class/net/unknown/adress": "02:51:00:00:00:02\n",
+			"etc/network/interfaces":        "auto /eth*=vf /rep*/1=vf\nallow-hotplug mac/02:51:*=vf\niface vf inet manual\n",
+			"sys/class/net/pf0v1/address":   "02:51:00:00:00:01\n",
+			"sys/class/net/rep0/address":    "02:52:00:00:00:01\n",
+			"sys/class/net/unknown/address": "02:51:00:00:00:02\n",
 		}, []string{
 			"pf0: /etc/network/interfaces configures representor rep0 of VF pf0/0; leave the VF out of vfs:",
 			"pf0: /etc/network/interfaces configures pf0v1, the interface of VF pf0/1; leave the VF out of vfs:",

@@ -54,7 +54,7 @@ func TestUplinks(t *testing.T) {
 	const pkg = "sluice/internal/host/uplink/uplinktest"
 	put(t, h, pkg)
 	runFor(t, h, 2*time.Hour, fmt.Sprintf("SLUICE_TEST_WHOLE_KERNEL=1 %s -test.v -test.short -moves %d -restarts %d -test.run "+
-		"'TestContract/(open_vswitch|ovn)/dual|TestNoFrame|TestOVNRules|TestOVSRestarts|TestWhatRestartsLose|TestOrderUnderOpenVSwitch'", name(pkg), *uplinkMoves, *uplinkRestarts))
+		"'TestContract/(open_vswitch|ovn)/dual|TestNoFrame|TestOVNRules|TestOVSRestarts|TestWhatRestartsLose|TestOrderUnderOpenVSwitch|TestFunctions'", name(pkg), *uplinkMoves, *uplinkRestarts))
 }
 
 // TestVDPA creates NICs in user space on the vDPA bus, for the host and for a virtual PF of a guest.

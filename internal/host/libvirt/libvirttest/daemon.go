@@ -35,18 +35,23 @@ const Bridge = "br0"
 // VSwitch is a bridge of Open vSwitch that only Switches knows.
 const VSwitch = "ovs0"
 
-// Switches is a libvirt.Switches with only that bridge.
+// NoFunctions is another, which takes no functions of virtual PFs.
+const NoFunctions = "br-int"
+
+// Switches is a libvirt.Switches with only these bridges.
 type Switches struct{}
 
 // Connection implements libvirt.Switches.
 func (Switches) Connection(_ context.Context, name string) (model.TapConnection, error) {
-	if name == VSwitch {
+	switch name {
+	case Bridge:
+		return model.TapConnection{Switch: name}, nil
+	case VSwitch:
 		return model.TapConnection{Switch: name, VirtualPort: "openvswitch"}, nil
+	case NoFunctions:
+		return model.TapConnection{Switch: name, VirtualPort: "openvswitch", NoFunctions: "others manage it; name another"}, nil
 	}
-	if name != Bridge {
-		return model.TapConnection{}, fmt.Errorf("%w: there is no switch %s", model.ErrPermanent, name)
-	}
-	return model.TapConnection{Switch: name}, nil
+	return model.TapConnection{}, fmt.Errorf("%w: there is no switch %s", model.ErrPermanent, name)
 }
 
 // Daemon is a private libvirtd.

@@ -35,6 +35,7 @@ type (
 		Tag        *int     `ovsdb:"tag"`
 		Trunks     []int    `ovsdb:"trunks"`
 		VLANMode   *string  `ovsdb:"vlan_mode"`
+		Protected  bool     `ovsdb:"protected"` // it reaches no other such port of its bridge
 	}
 	interfaceRow struct {
 		UUID    string            `ovsdb:"_uuid"`
@@ -255,7 +256,7 @@ func monitorOf(c client.Client) *client.Monitor {
 	b, p, i, r := &bridgeRow{}, &portRow{}, &interfaceRow{}, &rootRow{}
 	return c.NewMonitor(
 		client.WithTable(b, &b.Name, &b.Ports, &b.Datapath, &b.FailMode, &b.Controller),
-		client.WithTable(p, &p.Name, &p.Interfaces, &p.Tag, &p.Trunks, &p.VLANMode),
+		client.WithTable(p, &p.Name, &p.Interfaces, &p.Tag, &p.Trunks, &p.VLANMode, &p.Protected),
 		client.WithTable(i, &i.Name, &i.Type, &i.Options, &i.IDs),
 		client.WithTable(r, &r.IDs, &r.Config),
 	)

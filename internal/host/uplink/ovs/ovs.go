@@ -147,7 +147,7 @@ func (s *Switch) Connection(_ context.Context, name string) (model.TapConnection
 		}
 		return model.TapConnection{}, fmt.Errorf("%w: Open vSwitch has no bridge %s: %s", model.ErrPermanent, model.Shorten(name), why)
 	}
-	return model.TapConnection{Switch: name, VirtualPort: "openvswitch"}, nil
+	return model.TapConnection{Switch: name, VirtualPort: "openvswitch", NoFunctions: s.noFunctions(&t, t.bridges[name])}, nil
 }
 
 // Routes implements uplink.Reader: it lists the MACs whose frames a program sends to a PF. All others go where the switch has learned. One

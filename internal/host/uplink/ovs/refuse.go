@@ -39,7 +39,7 @@ func (s *Switch) refuse(t *topology, pf *model.PF, p *port) (why, remedy string)
 	case inUserspace(b) && !s.userspace:
 		return fmt.Sprintf("the datapath of %s is in user space, where no frame passes the programs that send it to a VF", b.Name),
 			"use Open vSwitch's kernel datapath: ovs-vsctl set bridge " + b.Name + " datapath_type=system"
-	case len(b.Controller) > 0 || b.FailMode != nil && *b.FailMode == "secure":
+	case managed(b):
 		return fmt.Sprintf("a controller decides where %s sends frames, and a VF of %s would go round what it forbids", b.Name, pf.Name),
 			"use a bridge without controller and with fail_mode standalone, or OVN with a NIC in mode switchdev"
 	case pf.Eswitch == model.EswitchSwitchdev:
@@ -55,6 +55,11 @@ func (s *Switch) refuse(t *topology, pf *model.PF, p *port) (why, remedy string)
 			"make it a trunk, and the VMs' ports access ports: ovs-vsctl clear port " + pf.Name + " tag vlan_mode"
 	}
 	return "", ""
+}
+
+// managed reports whether a controller decides where a bridge sends frames.
+func managed(b *bridgeRow) bool {
+	return len(b.Controller) > 0 || b.FailMode != nil && *b.FailMode == "secure"
 }
 
 // neutronAgent is why no VF is used where Neutron's Open vSwitch agent writes the flows.

@@ -73,26 +73,82 @@ func (d *database) until(ctx context.Context, ok func() (bool, error)) error {
 
 // transact makes changes in one transaction: all or none.
 func (d *database) transact(ctx context.Context, ops ...ovsdb.Operation) error {
+	_, err := d.results(ctx, ops...)
+	return err
+}
+
+// results does the same, and returns what each operation returns.
+func (d *database) results(ctx context.Context, ops ...ovsdb.Operation) ([]ovsdb.OperationResult, error) {
 	c, err := d.connected()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	results, err := c.Transact(ctx, ops...)
 	if err != nil {
-		return fmt.Errorf("write to the database of Open vSwitch: %w", err)
+		return nil, fmt.Errorf("write to the database of Open vSwitch: %w", err)
 	}
 	failed, err := ovsdb.CheckOperationResults(results, ops)
 	for _, f := range failed {
 		var late *ovsdb.TimedOut
 		if errors.As(f, &late) {
-			return errChanged
+			return nil, errChanged
 		}
 		err = errors.Join(err, f)
 	}
 	if err != nil {
-		return fmt.Errorf("write to the database of Open vSwitch: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return nil, fmt.Errorf("write to the database of Open vSwitch: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	return nil
+	return results, nil
+}
+
+// The numbers of the newest configuration, and of the one that ovs-vswitchd has taken over.
+const wantedConfig, currentConfig = "next_cfg", "cur_cfg"
+
+const pollConfig = 10 * time.Millisecond
+
+// apply makes changes in one transaction, and waits until ovs-vswitchd has taken them over, as ovs-vsctl does.
+func (d *database) apply(ctx context.Context, ops ...ovsdb.Operation) error {
+	number := func(column string) ovsdb.Operation {
+		return ovsdb.Operation{Op: ovsdb.OperationSelect, Table: "Open_vSwitch", Columns: []string{column}}
+	}
+	results, err := d.results(ctx, append(ops, ovsdb.Operation{
+		Op: ovsdb.OperationMutate, Table: "Open_vSwitch",
+		Where:     []ovsdb.Condition{ovsdb.NewCondition(wantedConfig, ovsdb.ConditionGreaterThanOrEqual, 0)}, // any
+		Mutations: []ovsdb.Mutation{*ovsdb.NewMutation(wantedConfig, ovsdb.MutateOperationAdd, 1)},
+	}, number(wantedConfig))...)
+	if err != nil {
+		return err
+	}
+	want, err := numberIn(results, wantedConfig)
+	if err != nil {
+		return err
+	}
+	poll := time.NewTicker(pollConfig)
+	defer poll.Stop()
+	for {
+		results, err := d.results(ctx, number(currentConfig))
+		if err != nil {
+			return err
+		}
+		if now, err := numberIn(results, currentConfig); err != nil || now >= want {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("ovs-vswitchd has not taken it over (systemctl status openvswitch-switch): %w", ctx.Err())
+		case <-poll.C:
+		}
+	}
+}
+
+// numberIn returns the number in that column of the only row that the last operation selected.
+func numberIn(results []ovsdb.OperationResult, column string) (float64, error) {
+	if n := len(results); n > 0 && len(results[n-1].Rows) == 1 {
+		if f, ok := results[n-1].Rows[0][column].(float64); ok {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("the database of Open vSwitch has no %s", column)
 }
 
 // edit is a change of an interface's external ids.

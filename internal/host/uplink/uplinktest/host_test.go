@@ -155,7 +155,9 @@ func (h *host) WaitDriver(ctx context.Context, vf model.PCIAddress, open bool) e
 }
 
 // Link is asked for counters only, which the Fabric does not have.
-func (h *host) Link(context.Context, string) (netdev.Link, error) { return netdev.Link{}, model.ErrGone }
+func (h *host) Link(context.Context, string) (netdev.Link, error) {
+	return netdev.Link{}, model.ErrGone
+}
 
 func (h *host) BindVFIO(context.Context, model.PCIAddress) error {
 	return h.do("BindVFIO", func() {})
