@@ -19,7 +19,7 @@ const (
 	StepOpenDualPath  StepKind = "open-dual-path"  // both paths receive what the switch has for the guest; add-self does the rest
 	StepSetMAC        StepKind = "set-mac"         // the VF's administrative MAC: from here on the NIC steers the MAC to the VF
 	StepAttach        StepKind = "attach"          // hot-plug the VF as the pair's second path
-	StepWaitGuest     StepKind = "wait-guest"      // until the guest's driver has opened the VF
+	StepWaitGuest     StepKind = "wait-guest"      // until the guest's driver has opened the VF, and see DeviceStep.Port
 	StepRouteToVF     StepKind = "route-to-vf"     // the switch sends the guest's frames to the VF
 	StepCloseDualPath StepKind = "close-dual-path" // ends the dual path; the route stays
 	StepAnnounce      StepKind = "announce"        // tells switches (and the bridge) where the MAC is now

@@ -34,7 +34,6 @@ var vmXML = `<domain type='kvm' id='1'><name>` + vmName + `</name><uuid>` + vmUU
 // The numbers of libvirt's remote protocol.
 const (
 	remoteProgram = 0x20008086
-	call          = 0
 	reply         = 1
 	message       = 2
 	statusOK      = 0

@@ -83,7 +83,8 @@ func (r *run) connect(ctx context.Context) error {
 		l.apart = "its representor was not connected"
 		err := r.step(ctx, "connecting the representor of VF "+l.was.ID.String(), func() error {
 			err := r.join(ctx, l)
-			if l.apart = ""; err != nil {
+			l.apart = ""
+			if err != nil {
 				l.apart = err.Error()
 			}
 			return err

@@ -52,7 +52,7 @@ func (s *Switch) noFunctions(t *topology, b *bridgeRow) string {
 		return fmt.Sprintf("OVN decides what %s passes, and knows no functions of virtual PFs", b.Name) + another
 	case t.neutron[b.Name]:
 		return fmt.Sprintf("Neutron's Open vSwitch agent decides what %s passes, and knows no functions of virtual PFs", b.Name) + another
-	case b.Datapath == "netdev" && !s.userspace:
+	case inUserspace(b) && !s.userspace:
 		return fmt.Sprintf("the datapath of %s is in user space, where no frame passes the programs that hold a function to its policy; "+
 			"use Open vSwitch's kernel datapath: ovs-vsctl set bridge %[1]s datapath_type=system", b.Name)
 	case managed(b):
