@@ -1,6 +1,7 @@
 package others
 
 import (
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -45,19 +46,26 @@ func ifupdown(root string, list []Interface, byName map[string]*Interface) (out 
 	if _, err := os.Stat(filepath.Join(root, "usr/share/ifupdown2")); err != nil {
 		return out
 	}
-	told := map[string]bool{}
+	removed := map[string][]*Interface{} // by bridge
 	for k := range list {
 		i := &list[k]
-		if b := bridges[i.Bridge]; b != nil && i.Representor && b.removes(i.Name) && !told[i.Bridge] {
-			told[i.Bridge] = true
-			out = append(out, note(
-				i.VF.PF,
-				b.file+" does not list "+i.String()+" among the ports of "+i.Bridge+": at each ifreload, ifupdown2 takes such ports out of it, "+
-					"and a VM on the VF is cut off until Sluice sees it",
-				"add to iface "+i.Bridge+" in "+b.file+" what ifupdown2 is to leave there, the VMs' taps too: bridge-ports-condone-regex ^("+
-					i.Name+"|vnet)",
-			))
+		if b := bridges[i.Bridge]; b != nil && i.Representor && b.removes(i.Name) {
+			removed[i.Bridge] = append(removed[i.Bridge], i)
 		}
+	}
+	for _, bridge := range slices.Sorted(maps.Keys(removed)) {
+		var names, patterns []string
+		for _, i := range removed[bridge] {
+			names, patterns = append(names, i.String()), append(patterns, regexp.QuoteMeta(i.Name))
+		}
+		file := bridges[bridge].file
+		out = append(out, note(
+			removed[bridge][0].VF.PF,
+			file+" does not list "+strings.Join(names, ", ")+" among the ports of "+bridge+": at each ifreload, ifupdown2 takes such ports out of "+
+				"it, and a VM on the VF is cut off until Sluice sees it",
+			"add to iface "+bridge+" in "+file+" what ifupdown2 is to leave there, the VMs' taps too: bridge-ports-condone-regex ^("+
+				strings.Join(patterns, "|")+"|vnet)",
+		))
 	}
 	return out
 }

@@ -103,6 +103,27 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestIfupdown2TakesSeveral: all representors that ifupdown2 takes out of a bridge are named at once, and the expression matches no others.
+func TestIfupdown2TakesSeveral(t *testing.T) {
+	files := map[string]string{"usr/share/ifupdown2/x": "", "etc/network/interfaces": "iface br0\n bridge-ports eth8 listed\niface br1\n bridge-ports eth9\n"}
+	list := []Interface{{Name: "rep0.1", Bridge: "br0"}, {Name: "rep1", Bridge: "br1"}, {Name: "r+1", Bridge: "br0"}, {Name: "listed", Bridge: "br0"}}
+	for i := range list {
+		list[i].Representor, list[i].VF = true, model.VFID{PF: "pf0", Index: i}
+	}
+	got := Find(tree(t, files), list)
+	if len(got) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	for i, want := range []struct{ names, expression string }{
+		{"list representor rep0.1 of VF pf0/0, representor r+1 of VF pf0/2 among the ports of br0:", `^(rep0\.1|r\+1|vnet)`},
+		{"list representor rep1 of VF pf0/1 among the ports of br1:", "^(rep1|vnet)"},
+	} {
+		if !strings.Contains(got[i].Text, want.names) || !strings.HasSuffix(got[i].Remedy, want.expression) {
+			t.Errorf("%+v, want %+v", got[i], want)
+		}
+	}
+}
+
 // Files that include each other in a ring, and a thousand of them, end.
 func TestIfupdownInARing(t *testing.T) {
 	files := map[string]string{"etc/network/interfaces": "source /etc/network/d/*\n"}
