@@ -108,7 +108,7 @@ func readNICs(ctx context.Context, p *doctor.Platform, k *kernel.Host) {
 	slices.Sort(p.Bridges)
 	vswitch := ovs.New(ctx, k, slog.New(slog.DiscardHandler))
 	defer vswitch.Close()
-	p.Userspace, p.OVN = vswitch.Userspace()
+	p.OVN, p.Userspace = vswitch.Userspace()
 	pfs, err := k.PFs(ctx)
 	if err != nil {
 		p.PFsErr = err

@@ -20,8 +20,8 @@ type Platform struct {
 	Driverless []model.PCIAddress // SR-IOV network functions without a driver
 	Bridges    []string           // Linux bridges
 	OVS        bool               // there is an Open vSwitch with its kernel datapath
-	Userspace  []string           // bridges of Open vSwitch whose datapath is in user space
-	OVN        bool               // OVN uses Open vSwitch on this host
+	Userspace  []string           // bridges of Open vSwitch whose datapath is in user space, but for those of OVN
+	OVN        []string           // those of OVN
 
 	ConfigFile     string
 	Config         string // what it contains; "" if it cannot be used
@@ -223,26 +223,29 @@ func switchChecks(p *Platform) (out []model.Check) {
 	switch {
 	case len(p.Bridges) > 0:
 		out = append(out, pass("bridge", "Linux bridges: "+strings.Join(p.Bridges, ", ")))
-	case !p.OVS && len(p.Userspace) == 0:
+	case !p.OVS && len(p.Userspace)+len(p.OVN) == 0:
 		out = append(out, fail("bridge", "there is no Linux bridge and no Open vSwitch to connect taps and PFs",
 			"ip link add br0 type bridge; ip link set br0 up; ip link set PF master br0 (or by the host's network configuration)"))
 	}
 	if p.OVS {
 		out = append(out, pass("bridge", "Open vSwitch with its kernel datapath"))
 	}
+	const inUser = "Open vSwitch with its datapath in user space: "
+	if len(p.OVN) > 0 {
+		out = append(out, pass("bridge", inUser+strings.Join(p.OVN, ", ")+", under OVN"))
+	}
 	if len(p.Userspace) > 0 {
-		out = append(out, userspaceCheck(p))
+		out = append(out, userspaceCheck(p, inUser+strings.Join(p.Userspace, ", ")))
 	}
 	return out
 }
 
-// userspaceCheck says what a datapath of Open vSwitch in user space is good for.
-func userspaceCheck(p *Platform) model.Check {
-	text := "Open vSwitch with its datapath in user space: " + strings.Join(p.Userspace, ", ")
-	if p.OVN {
-		return pass("bridge", text+", under OVN")
-	}
+// userspaceCheck says that bridges whose datapath is in user space serve no VFs.
+func userspaceCheck(p *Platform, text string) model.Check {
 	text += "; no frame passes the programs there that send it to a VF"
+	if len(p.OVN) > 0 { // whose bridges must have the same datapath
+		return warn("bridge", text, "connect the taps of VMs that are to have VFs by OVN, or by a Linux bridge")
+	}
 	kernel := make([]string, len(p.Userspace))
 	for i, b := range p.Userspace {
 		kernel[i] = "ovs-vsctl set bridge " + b + " datapath_type=system"

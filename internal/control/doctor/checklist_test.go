@@ -88,7 +88,8 @@ func TestChecklist(t *testing.T) {
 
 // Which switches a host has decides whether a datapath in user space is a fault.
 func TestChecklistOfSwitches(t *testing.T) {
-	const none, inUser, kernelsDatapath = "no Linux bridge and no Open vSwitch", "datapath in user space: ovs0, ovs1", "kernel datapath"
+	const none, inUser, kernelsDatapath = "no Linux bridge and no Open vSwitch", "datapath in user space: ovs0, ovs1;", "kernel datapath"
+	const ofOVN = "datapath in user space: br-ex, br-int, under OVN"
 	userspace := []string{"ovs0", "ovs1"}
 	for _, c := range []struct {
 		is   Platform
@@ -97,7 +98,11 @@ func TestChecklistOfSwitches(t *testing.T) {
 		{Platform{}, map[string]model.CheckResult{none: model.CheckFail}},
 		{Platform{OVS: true}, map[string]model.CheckResult{kernelsDatapath: model.CheckPass}},
 		{Platform{Userspace: userspace}, map[string]model.CheckResult{inUser: model.CheckFail}},
-		{Platform{Userspace: userspace, OVN: true}, map[string]model.CheckResult{inUser: model.CheckPass}},
+		{Platform{OVN: []string{"br-ex", "br-int"}}, map[string]model.CheckResult{ofOVN: model.CheckPass}},
+		{
+			Platform{Userspace: userspace, OVN: []string{"br-ex", "br-int"}},
+			map[string]model.CheckResult{ofOVN: model.CheckPass, inUser: model.CheckWarn},
+		},
 		{
 			Platform{Userspace: userspace, Bridges: []string{"br0"}},
 			map[string]model.CheckResult{"Linux bridges: br0": model.CheckPass, inUser: model.CheckWarn},
@@ -110,8 +115,9 @@ func TestChecklistOfSwitches(t *testing.T) {
 		}
 		for text, result := range c.want {
 			if !slices.ContainsFunc(checks, func(k model.Check) bool {
-				remedy := text != inUser || result == model.CheckPass || strings.Contains(k.Remedy, "set bridge ovs1 datapath_type=system")
-				return k.Result == result && strings.Contains(k.Text, text) && (k.Remedy == "") == (result == model.CheckPass) && remedy
+				system := strings.Contains(k.Remedy, "set bridge ovs1 datapath_type=system")
+				return k.Result == result && strings.Contains(k.Text, text) && (k.Remedy == "") == (result == model.CheckPass) &&
+					system == (text == inUser && c.is.OVN == nil)
 			}) {
 				t.Errorf("%+v: %+v, want %s with %q", c.is, checks, result, text)
 			}

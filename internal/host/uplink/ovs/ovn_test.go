@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,5 +136,27 @@ func TestBinding(t *testing.T) {
 	}
 	if got := fmt.Sprint(released(rep)); got != "map[note:theirs]" {
 		t.Errorf("released: %s", got)
+	}
+}
+
+// Which bridges with the datapath in user space OVN uses.
+func TestUserspace(t *testing.T) {
+	now := connect([]*bridgeRow{
+		{Name: "ovs0", Datapath: "netdev"}, {Name: "br-int", Datapath: "netdev"}, {Name: "br-ex", Datapath: "netdev"}, {Name: "ovs1", Datapath: "system"},
+	}, nil, nil)
+	for _, c := range []struct {
+		root        ids
+		ovn, others []string
+	}{
+		{ids{"ovn-bridge-mappings": "physnet1:br-ex"}, nil, []string{"br-ex", "br-int", "ovs0"}},
+		{ids{"ovn-remote": "tcp:1"}, []string{"br-int"}, []string{"br-ex", "ovs0"}},
+		{ids{"ovn-remote": "tcp:1", "ovn-bridge-mappings": "physnet1:br-ex,physnet2:ovs1"}, []string{"br-ex", "br-int"}, []string{"ovs0"}},
+	} {
+		now.integration, now.mapped = "", map[string]bool{}
+		now.ovn(c.root)
+		ovn, others := (&Switch{db: &database{now: now}}).Userspace()
+		if !slices.Equal(ovn, c.ovn) || !slices.Equal(others, c.others) {
+			t.Errorf("%v: %q and %q, want %q and %q", c.root, ovn, others, c.ovn, c.others)
+		}
 	}
 }

@@ -55,16 +55,22 @@ func New(ctx context.Context, k Kernel, log *slog.Logger) *Switch {
 // AllowUserspace makes it serve bridges whose datapath is in user space, as tests need them without the kernel's module.
 func (s *Switch) AllowUserspace() { s.userspace = true }
 
-// Userspace returns the bridges whose datapath is in user space, and whether OVN uses this host: its Uplink serves either datapath.
-func (s *Switch) Userspace() (bridges []string, ovn bool) {
+// Userspace returns the bridges whose datapath is in user space: OVN's integration bridge and those of its mappings, which need no other, and
+// the others.
+func (s *Switch) Userspace() (ovn, others []string) {
 	t, _ := s.db.state()
 	for name, b := range t.bridges {
-		if inUserspace(b) {
-			bridges = append(bridges, name)
+		switch {
+		case !inUserspace(b):
+		case t.integration != "" && (name == t.integration || t.mapped[name]):
+			ovn = append(ovn, name)
+		default:
+			others = append(others, name)
 		}
 	}
-	slices.Sort(bridges)
-	return bridges, t.integration != ""
+	slices.Sort(ovn)
+	slices.Sort(others)
+	return ovn, others
 }
 
 // Close ends the connection to the database.
