@@ -58,9 +58,10 @@ func (f FunctionPorts) SetSwitchPort(ctx context.Context, want model.SwitchPort)
 	return now, sysif.Fail("make a switch port of", want.Tap, err)
 }
 
-// set makes a port of the other switch.
+// set makes a port of the other switch. One that may not be the function's gets the rules and nothing else.
 func (f FunctionPorts) set(ctx context.Context, want model.SwitchPort, at FunctionPort) (now model.SwitchPortState, err error) {
-	if want.Isolated && !at.Isolated && at.Refused == "" { // before the new rules let through anything that the old ones did not
+	refusal := at.refusal(&want)
+	if refusal == nil && want.Isolated && !at.Isolated { // before the new rules let through anything that the old ones did not
 		if err := f.Other.Isolate(ctx, want.Tap, true); err != nil {
 			return now, err
 		}
@@ -69,13 +70,9 @@ func (f FunctionPorts) set(ctx context.Context, want model.SwitchPort, at Functi
 	if now, err = f.PortKernel.SetSwitchPort(ctx, rules); err != nil {
 		return now, err
 	}
-	why, remedy, refused := strings.Cut(at.Refused, "; ")
 	switch {
-	case refused:
-		return now, sysif.Permanent(why + ": " + remedy)
-	case want.Bridge != "" && at.Switch != want.Bridge:
-		return now, sysif.Permanent(fmt.Sprintf("it is a port of %s, not of %s: restart its VM, or: ovs-vsctl del-port %[3]s; "+
-			"ovs-vsctl add-port %[2]s %[3]s", at.Switch, want.Bridge, want.Tap))
+	case refusal != nil:
+		return now, refusal
 	case at.Isolated && !want.Isolated:
 		if err := f.Other.Isolate(ctx, want.Tap, false); err != nil {
 			return now, err
@@ -86,6 +83,34 @@ func (f FunctionPorts) set(ctx context.Context, want model.SwitchPort, at Functi
 		err = f.complete(links, &now)
 	}
 	return now, err
+}
+
+// refusal is why a port cannot be the wanted one.
+func (at *FunctionPort) refusal(want *model.SwitchPort) error {
+	why, remedy, refused := strings.Cut(at.Refused, "; ")
+	switch {
+	case refused:
+		return sysif.Permanent(why + ": " + remedy)
+	case want.Bridge != "" && at.Switch != want.Bridge:
+		return sysif.Permanent(fmt.Sprintf("it is a port of %s, not of %s: restart its VM, or: ovs-vsctl del-port %[3]s; "+
+			"ovs-vsctl add-port %[2]s %[3]s", at.Switch, want.Bridge, want.Tap))
+	}
+	return nil
+}
+
+// RemoveSwitchPort is tap.Taps.RemoveSwitchPort for both kinds of switch. The rules go last: while they are there, it is tried again.
+func (f FunctionPorts) RemoveSwitchPort(ctx context.Context, tap string) error {
+	links, err := f.links(ctx)
+	if err == nil {
+		var at FunctionPort
+		if at, _, err = f.Other.FunctionPort(links, tap); at.Isolated {
+			err = f.Other.Isolate(ctx, tap, false)
+		}
+	}
+	if err != nil {
+		return sysif.Fail("end the isolation of", tap, err)
+	}
+	return f.PortKernel.RemoveSwitchPort(ctx, tap)
 }
 
 // SwitchPorts is tap.Taps.SwitchPorts for both kinds of switch. A port that no function may use appears to be in no switch, so that nothing

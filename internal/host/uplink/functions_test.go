@@ -28,7 +28,10 @@ func (h *functionHost) SetSwitchPort(_ context.Context, p model.SwitchPort) (mod
 	return model.SwitchPortState{SwitchPort: p, Detached: model.No}, nil
 }
 
-func (h *functionHost) RemoveSwitchPort(context.Context, string) error { return nil }
+func (h *functionHost) RemoveSwitchPort(_ context.Context, tap string) error {
+	h.log = append(h.log, "no rules of "+tap)
+	return nil
+}
 
 func (h *functionHost) SwitchPorts(context.Context) ([]model.SwitchPortState, error) {
 	return slices.Clone(h.ports), nil
@@ -63,7 +66,10 @@ func TestFunctionPortsSet(t *testing.T) {
 		"isolate":      {at: uplink.FunctionPort{Switch: "s"}, isolated: true, log: []string{"isolate t: true", rules}},
 		"isolated":     {at: uplink.FunctionPort{Switch: "s", Isolated: true}, isolated: true, log: []string{rules}},
 		"not isolated": {at: uplink.FunctionPort{Switch: "s", Isolated: true}, log: []string{rules, "isolate t: false"}},
-		"elsewhere":    {at: uplink.FunctionPort{Switch: "x"}, log: []string{rules}, fails: "it is a port of x, not of s"},
+		"elsewhere": {
+			at: uplink.FunctionPort{Switch: "x"}, isolated: true, log: []string{rules},
+			fails: "it is a port of x, not of s",
+		},
 		"refused": {
 			at: uplink.FunctionPort{Switch: "s", Refused: "others manage s; name another"}, isolated: true, log: []string{rules},
 			fails: "others manage s: name another",
@@ -82,6 +88,25 @@ func TestFunctionPortsSet(t *testing.T) {
 		}
 		if err == nil && (now.Bridge != "s" || now.Isolated != c.isolated) {
 			t.Errorf("%s: %+v", name, now)
+		}
+	}
+}
+
+// A port that was a function's is no longer isolated; its rules stay until that is done.
+func TestFunctionPortsRemove(t *testing.T) {
+	for name, c := range map[string]struct {
+		at  uplink.FunctionPort
+		err error
+		log []string
+	}{
+		"isolated":     {at: uplink.FunctionPort{Switch: "s", Isolated: true}, log: []string{"isolate t: false", "no rules of t"}},
+		"not isolated": {at: uplink.FunctionPort{Switch: "s"}, log: []string{"no rules of t"}},
+		"not known":    {err: errors.New("no answer")},
+	} {
+		h := &functionHost{at: map[string]uplink.FunctionPort{"t": c.at}, err: c.err}
+		f := uplink.FunctionPorts{PortKernel: h, Other: h}
+		if err := f.RemoveSwitchPort(t.Context(), "t"); !errors.Is(err, c.err) || !slices.Equal(h.log, c.log) {
+			t.Errorf("%s: did %q, %v; want %q, %v", name, h.log, err, c.log, c.err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package ovs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
@@ -62,7 +63,8 @@ func (s *Switch) noFunctions(t *topology, b *bridgeRow) string {
 	return ""
 }
 
-// Isolate implements uplink.FunctionSwitch. It returns when no frame goes by what was in force before.
+// Isolate implements uplink.FunctionSwitch. It returns when no frame goes by what was in force before. While ovs-vswitchd does not take over
+// that a port is isolated, the database does not say so either: FunctionPort would have it that the port is.
 func (s *Switch) Isolate(ctx context.Context, tap string, on bool) error {
 	t, err := s.db.fresh()
 	if err != nil {
@@ -72,14 +74,8 @@ func (s *Switch) Isolate(ctx context.Context, tap string, on bool) error {
 	if !known {
 		return fmt.Errorf("tap %s is no port of Open vSwitch", tap)
 	}
-	err = s.db.apply(ctx, ovsdb.Operation{
-		Op: ovsdb.OperationUpdate, Table: "Port", Row: ovsdb.Row{"protected": on},
-		Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: p.UUID})},
-	})
-	for range 2 { // a round that ends may have begun before
-		if err == nil {
-			_, err = appctl(ctx, "revalidator/wait")
-		}
+	if err = turn(ctx); err == nil {
+		err = s.protect(ctx, p.UUID, on)
 	}
 	if err != nil {
 		return fmt.Errorf("set protected=%t of port %s: %w", on, p.Name, err)
@@ -89,4 +85,26 @@ func (s *Switch) Isolate(ctx context.Context, tap string, on bool) error {
 		now, known := t.ports[tap]
 		return !known || now.Protected == on, err
 	})
+}
+
+// protect begins or ends the isolation of a port.
+func (s *Switch) protect(ctx context.Context, port string, on bool) error {
+	op := func(on bool) ovsdb.Operation {
+		return ovsdb.Operation{
+			Op: ovsdb.OperationUpdate, Table: "Port", Row: ovsdb.Row{"protected": on},
+			Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: port})},
+		}
+	}
+	err := s.db.apply(ctx, op(on))
+	for range 2 { // a round that ends may have begun before
+		if err == nil {
+			_, err = appctl(ctx, "revalidator/wait")
+		}
+	}
+	if err != nil && on {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answersWithin)
+		defer cancel()
+		err = errors.Join(err, s.db.transact(ctx, op(false)))
+	}
+	return err
 }

@@ -1,12 +1,19 @@
 package uplinktest
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/uplink"
@@ -47,12 +54,17 @@ func newFunctionHost(t *testing.T) *functionHost {
 	return h
 }
 
+// wanted is the port of a function.
+func (e end) wanted(isolated bool) model.SwitchPort {
+	return model.SwitchPort{
+		Tap: e.Name, Bridge: "br0", Isolated: isolated, Rules: []model.SwitchRule{{MACs: []model.MAC{e.mac}, VLAN: e.vlan}},
+	}
+}
+
 // set makes a tap the port of a function.
 func (h *functionHost) set(t *testing.T, e end, isolated bool) {
 	t.Helper()
-	want := model.SwitchPort{
-		Tap: e.Name, Bridge: "br0", Isolated: isolated, Rules: []model.SwitchRule{{MACs: []model.MAC{e.mac}, VLAN: e.vlan}},
-	}
+	want := e.wanted(isolated)
 	kerneltest.WaitFor(t, "the port to be set", func() bool { // the database tells of it a little later
 		now, err := h.SetSwitchPort(kerneltest.Soon(t), want)
 		return err == nil && now.Bridge == "br0" && now.Isolated == isolated && now.Detached == model.No
@@ -152,6 +164,88 @@ func TestFunctionsAreIsolatedAtOnce(t *testing.T) {
 			t.Error("a frame of an isolated function reaches another")
 		}
 	}
+}
+
+// TestFunctionsAreIsolatedWithoutSwitch: while ovs-vswitchd does not run, or takes over nothing, a port that is to be isolated does not read as
+// isolated, so that its function has no carrier.
+func TestFunctionsAreIsolatedWithoutSwitch(t *testing.T) {
+	h := newFunctionHost(t)
+	h.set(t, h.fn2, true)
+	h.set(t, h.fn, false)
+	protected := func() string {
+		out, err := exec.Command("ovs-vsctl", "--db="+h.socket(), "--timeout=60", "get", "port", guestTap, "protected").CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	fails := func(ctx context.Context, why string) {
+		t.Helper()
+		if _, err := h.SetSwitchPort(ctx, h.fn.wanted(true)); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("isolated: %v, want %q", err, why)
+		}
+		if got := protected(); got != "false" {
+			t.Errorf("%s: the database says %s", why, got)
+		}
+		h.holds(t, h.fn, "br0", false)
+	}
+	kill(h.vswitchd)
+	fails(kerneltest.Soon(t), "ovs-vswitchd does not answer")
+
+	closeSocket := answerOnly(t)
+	ctx, cancel := context.WithCancel(kerneltest.Soon(t))
+	go func() {
+		defer cancel()
+		for protected() != "true" && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	fails(ctx, "context canceled")
+	closeSocket()
+
+	h.restartSwitch(t)
+	h.set(t, h.fn, true)
+	if h.passes(t, h.fn, h.fn2, 0) {
+		t.Error("a frame of an isolated function reaches another")
+	}
+	kerneltest.Must(t, h.RemoveSwitchPort(kerneltest.Soon(t), guestTap))
+	if got := protected(); got != "false" {
+		t.Errorf("of what is no function's port any more the database says protected=%s", got)
+	}
+}
+
+// answerOnly stands for an ovs-vswitchd that answers every command and does nothing, in the place of the one that was killed.
+func answerOnly(t *testing.T) (end func()) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(os.Getenv("OVS_RUNDIR"), "ovs-vswitchd.*.ctl"))
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("control sockets %q, %v", paths, err)
+	}
+	kerneltest.Must(t, os.Remove(paths[0]))
+	socket, err := net.Listen("unix", paths[0])
+	kerneltest.Must(t, err)
+	t.Cleanup(func() { _ = socket.Close() })
+	go func() {
+		for {
+			conn, err := socket.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				in, out := json.NewDecoder(conn), json.NewEncoder(conn)
+				for {
+					var request struct {
+						ID int `json:"id"`
+					}
+					if in.Decode(&request) != nil || out.Encode(map[string]any{"id": request.ID, "result": "", "error": nil}) != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return func() { kerneltest.Must(t, socket.Close()) }
 }
 
 // TestFunctionsUnderOpenVSwitch: the policy of a function holds on Open vSwitch's kernel datapath, also after ovs-vswitchd has started
