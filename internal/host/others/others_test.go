@@ -105,8 +105,13 @@ func TestFind(t *testing.T) {
 
 // TestIfupdown2TakesSeveral: all representors that ifupdown2 takes out of a bridge are named at once, and the expression matches no others.
 func TestIfupdown2TakesSeveral(t *testing.T) {
-	files := map[string]string{"usr/share/ifupdown2/x": "", "etc/network/interfaces": "iface br0\n bridge-ports eth8 listed\niface br1\n bridge-ports eth9\n"}
-	list := []Interface{{Name: "rep0.1", Bridge: "br0"}, {Name: "rep1", Bridge: "br1"}, {Name: "r+1", Bridge: "br0"}, {Name: "listed", Bridge: "br0"}}
+	files := map[string]string{
+		"usr/share/ifupdown2/x":  "",
+		"etc/network/interfaces": "iface br0\n bridge-ports eth8 listed\niface br1\n bridge-ports eth9\n",
+	}
+	list := []Interface{
+		{Name: "rep0.1", Bridge: "br0"}, {Name: "rep1", Bridge: "br1"}, {Name: "r+1", Bridge: "br0"}, {Name: "listed", Bridge: "br0"},
+	}
 	for i := range list {
 		list[i].Representor, list[i].VF = true, model.VFID{PF: "pf0", Index: i}
 	}

@@ -63,8 +63,8 @@ func (s *Switch) noFunctions(t *topology, b *bridgeRow) string {
 	return ""
 }
 
-// Isolate implements uplink.FunctionSwitch. It returns when no frame goes by what was in force before. While ovs-vswitchd does not take over
-// that a port is isolated, the database does not say so either: FunctionPort would have it that the port is.
+// Isolate implements uplink.FunctionSwitch. It returns when no frame goes by what was in force before. While ovs-vswitchd does not take
+// over that a port is isolated, the database does not say so either: FunctionPort would have it that the port is.
 func (s *Switch) Isolate(ctx context.Context, tap string, on bool) error {
 	t, err := s.db.fresh()
 	if err != nil {

@@ -55,8 +55,8 @@ func New(ctx context.Context, k Kernel, log *slog.Logger) *Switch {
 // AllowUserspace makes it serve bridges whose datapath is in user space, as tests need them without the kernel's module.
 func (s *Switch) AllowUserspace() { s.userspace = true }
 
-// Userspace returns the bridges whose datapath is in user space: OVN's integration bridge and those of its mappings, which need no other, and
-// the others.
+// Userspace returns the bridges whose datapath is in user space: OVN's integration bridge and those of its mappings, which need no other,
+// and the others.
 func (s *Switch) Userspace() (ovn, others []string) {
 	t, _ := s.db.state()
 	for name, b := range t.bridges {

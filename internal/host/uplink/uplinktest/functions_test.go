@@ -166,8 +166,8 @@ func TestFunctionsAreIsolatedAtOnce(t *testing.T) {
 	}
 }
 
-// TestFunctionsAreIsolatedWithoutSwitch: while ovs-vswitchd does not run, or takes over nothing, a port that is to be isolated does not read as
-// isolated, so that its function has no carrier.
+// TestFunctionsAreIsolatedWithoutSwitch: while ovs-vswitchd does not run, or takes over nothing, a port that is to be isolated does not
+// read as isolated, so that its function has no carrier.
 func TestFunctionsAreIsolatedWithoutSwitch(t *testing.T) {
 	h := newFunctionHost(t)
 	h.set(t, h.fn2, true)
