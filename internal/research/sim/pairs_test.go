@@ -155,7 +155,7 @@ func (d deeds) bound(vm string) (most time.Duration) {
 // were as many points.
 func playPair(t *testing.T, s *situation, a, b *trouble, i, j int) (h *host, did deeds, happened bool) {
 	h = newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
-	h.OnEvent = h.meter.note
+	h.OnEvent = h.meter.Note
 	for _, f := range [2]*trouble{a, b} {
 		if f != nil && f.on != "" {
 			connected(f.on)(h)
@@ -190,7 +190,7 @@ func playPair(t *testing.T, s *situation, a, b *trouble, i, j int) (h *host, did
 		h.Core.Repair(h.World.Now)
 		h.run(20 * time.Second)
 	}
-	h.meter.stop(h.World.Now)
+	h.meter.Stop(h.World.Now)
 	return h, did, n >= i+j
 }
 
