@@ -103,7 +103,7 @@ func (c *checker) faultOfVM(key string, f *Fault, kind faultKind, vf bool) {
 		return
 	}
 	if p := slices.IndexFunc(c.s.PFs, func(p PF) bool { return p.Network == members[i].group.Network }); p >= 0 {
-		c.faultOn(key, f, kind, &c.s.PFs[p])
+		c.faultOn(key, kind, &c.s.PFs[p])
 	}
 }
 
@@ -121,12 +121,12 @@ func (c *checker) faultOfPF(key string, f *Fault, kind faultKind, vf bool) {
 	case f.VF >= p.VFs && kind.vf:
 		c.at(key+".vf", fmt.Sprintf("PF %s has no VF %d", p.Name, f.VF), "name one below its vfs")
 	default:
-		c.faultOn(key, f, kind, p)
+		c.faultOn(key, kind, p)
 	}
 }
 
 // faultOn checks that the PF's uplink can have the fault.
-func (c *checker) faultOn(key string, f *Fault, kind faultKind, p *PF) {
+func (c *checker) faultOn(key string, kind faultKind, p *PF) {
 	if len(kind.on) > 0 && !slices.Contains(kind.on, sim.Uplink(p.Uplink)) {
 		c.at(key+".kind", fmt.Sprintf("PF %s has uplink %s, to which this cannot happen", p.Name, p.Uplink),
 			fmt.Sprintf("give it another: %v", kind.on))

@@ -45,6 +45,9 @@ func (h *host) failOnce(err error) {
 // away is how long a daemon that was killed stays away; one that was stopped has as long to end its Moves before.
 const away = 2 * time.Second
 
+// down is how long libvirtd stays away.
+const down = 4 * time.Second
+
 // sight is how long it takes until a Snapshot (1 s) shows what a guest or an operator did and the Move under way and the repair have ended.
 const sight = 1500 * time.Millisecond
 
@@ -86,9 +89,9 @@ var troubles = []trouble{
 			return nil
 		})
 	}},
-	{name: "libvirtd is away", delay: 4*time.Second + restTime, stale: 4*time.Second + restTime + retryTime, do: func(h *host, _ *VM, _ model.Step) {
+	{name: "libvirtd is away", delay: down + restTime, stale: down + restTime + retryTime, do: func(h *host, _ *VM, _ model.Step) {
 		h.World.LibvirtDown(true)
-		h.At(h.World.Now.Add(4*time.Second), func() { h.World.LibvirtDown(false) })
+		h.At(h.World.Now.Add(down), func() { h.World.LibvirtDown(false) })
 	}},
 	{name: "kernel hangs", delay: healAfter, do: func(h *host, _ *VM, _ model.Step) { h.World.Timing.Kernel = 1500 * time.Millisecond }},
 	{name: "VM ends", do: func(h *host, v *VM, _ model.Step) {
@@ -117,9 +120,10 @@ var troubles = []trouble{
 	{name: "VFs vanish", cut: sight, all: true, delay: 5 * time.Second, do: func(h *host, _ *VM, _ model.Step) {
 		h.At(h.World.Now, func() { h.vanish(5 * time.Second) })
 	}},
-	{name: "representor renamed, set down", cut: sight, all: true, on: OVN, delay: restTime, renames: true, do: func(h *host, _ *VM, _ model.Step) {
-		h.At(h.World.Now, func() { h.rename(0, true) })
-	}},
+	{
+		name: "representor renamed, set down", on: OVN, cut: sight, all: true, delay: restTime, renames: true,
+		do: func(h *host, _ *VM, _ model.Step) { h.At(h.World.Now, func() { h.rename(0, true) }) },
+	},
 }
 
 // healAfter is how long after the Moves begin lasting faults end.

@@ -82,8 +82,8 @@ func TestVFVanishesWhileItsVMMigrates(t *testing.T) {
 	}
 }
 
-// TestPortLostAtEveryStep takes the first representor out of its switch at every point of the Moves. Sluice makes the port again at its next
-// look, or after the Move under way: until then copies pass, but a Linux bridge gets what the guest sends by the port alone.
+// TestPortLostAtEveryStep takes the first representor out of its switch at every point of the Moves. Sluice makes the port again at its
+// next look, or after the Move under way: until then copies pass, but a Linux bridge gets what the guest sends by the port alone.
 func TestPortLostAtEveryStep(t *testing.T) {
 	for name, lose := range map[string]func(w *World, p *PF){
 		"port deleted":  func(w *World, p *PF) { w.LosePort(p, 0) },
