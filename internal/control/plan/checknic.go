@@ -189,13 +189,15 @@ func (c *Checker) without(vm *model.VM, n *model.NIC) {
 	}
 }
 
-// idle checks that a guest that does not use its VF is not reached through the VF alone.
+// idle checks that a guest that does not use its VF is not reached through the VF alone. A switch on which only Sluice makes routes may
+// know the VF's port by an old name.
 func (c *Checker) idle(vm *model.VM, n *model.NIC, vf *model.VF) {
-	if vf.InGuest != model.No || n.Route == "" || c.snap.FindPF(n.VF.PF).PortOf(vf) != n.Route {
+	at := c.snap.FindPF(n.VF.PF).PortOf(vf) == n.Route || n.RouteBy != "" && n.Route != n.Tap
+	if vf.InGuest != model.No || n.Route == "" || !at {
 		return
 	}
-	c.add(FindRouteAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but switch %s sends %s there", n.VF,
-		n.Network, n.MAC),
+	c.add(FindRouteAtIdleVF, "VM "+vm.Name, fmt.Sprintf("has VF %s, which its guest does not use, but switch %s sends %s to %s", n.VF,
+		n.Network, n.MAC, n.Route),
 		c.nicStep(vm, n, model.StepFollowGuest), c.nicStep(vm, n, model.StepAnnounce))
 }
 

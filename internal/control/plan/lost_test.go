@@ -40,7 +40,8 @@ func TestRoutesToWhatIsGone(t *testing.T) {
 		"somebody else's entry": {func(s *model.Snapshot) { noVFs(s); s.VMs[0].NICs[0].RouteBy = "" }, ""},
 		"renamed":               {func(s *model.Snapshot) { s.PFs[0].VFs[0].Port = "eth7" }, "route-elsewhere: follow-guest announce"},
 		"renamed, while the guest does not use it": {
-			func(s *model.Snapshot) { s.PFs[0].VFs[0].Port, s.PFs[0].VFs[0].InGuest = "eth7", model.No }, "",
+			func(s *model.Snapshot) { s.PFs[0].VFs[0].Port, s.PFs[0].VFs[0].InGuest = "eth7", model.No },
+			"route-at-idle-vf: follow-guest announce",
 		},
 		"set down": {func(s *model.Snapshot) { s.PFs[0].VFs[0].PortDown = true }, "port-down: follow-guest announce"},
 		"the VM is gone": {

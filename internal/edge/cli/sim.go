@@ -50,7 +50,9 @@ time_s, vm, pps and, if known, bytes_s and cpu_pct; a Prometheus range query of 
 counters; or a recording by ` + "`sluice record`" + `, which also provides VMs, VFs and rules.
 Every policy is scored against the best placement with knowledge of the future. With
 allocators, named by the scenario or by --allocators, VMs share links, and guarantees of
-bandwidth are scored instead: how often each was kept, and how much of the link was used.`,
+bandwidth are scored instead: how often each was kept, and how much of the link was used.
+A scenario can also say which faults of VFs, representors and switches happen when, and for
+how long they may cut a VM off.`,
 		Example: `sluice sim scenarios/vnraf-table-3.yaml
 sluice sim scenarios/three-guarantees.yaml --allocators none,dbavm,waterfill --html report.html
 sluice sim --trace load.csv --vfs 8 --policy adaptive,activity,fair --html report.html

@@ -23,7 +23,7 @@ func example() *Scenario {
 	s.PFs, s.VMs, s.Timeline, s.Policies = make([]PF, 1), make([]Group, 1), make([]Change, 1), make([]Policy, 1)
 	s.Bandwidth.Allocators, s.Bandwidth.Capacity, s.Bandwidth.Classes = make([]Allocator, 1), make([]Capacity, 1), make([]Class, 1)
 	s.VMs[0].Functions = make([]Function, 1)
-	s.Links, s.Telemetry.Blackouts = make([]Link, 1), make([]Blackout, 1)
+	s.Links, s.Faults, s.Telemetry.Blackouts = make([]Link, 1), make([]Fault, 1), make([]Blackout, 1)
 	s.fill()
 	return s
 }

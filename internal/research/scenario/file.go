@@ -28,6 +28,7 @@ type Scenario struct {
 	Failures  Failures      `yaml:"failures" doc:"what goes wrong"`
 	Telemetry Telemetry     `yaml:"telemetry" doc:"how well loads are measured"`
 	Links     []Link        `yaml:"links" doc:"times at which a PF has no link"`
+	Faults    []Fault       `yaml:"faults" doc:"what happens to VFs, representors and switches, in order of time"`
 	Worth     Worth         `yaml:"worth" doc:"the value of a packet, to policies and in the score; unset: 1"`
 	Charge    Charge        `yaml:"charge" doc:"what a move costs in the score"`
 	Policies  []Policy      `yaml:"policies" doc:"policies to compare"`

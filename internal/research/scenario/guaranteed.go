@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -112,6 +113,9 @@ func (s *Scenario) keep(ctx context.Context, a Allocator) (*Kept, error) {
 	m := newBandwidthMeter(h)
 	if err := h.engine.Run(ctx, s.epoch.Add(s.Duration)); err != nil {
 		return nil, err
+	}
+	if err := h.faultsOver(); err != nil {
+		return nil, fmt.Errorf("allocator %s: %w", a.Label, err)
 	}
 	k := m.result()
 	k.Allocator, k.Label, k.Period = a.Name, a.Label, a.Period

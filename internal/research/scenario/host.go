@@ -29,6 +29,8 @@ type host struct {
 	faults  *faults
 	carrier *carrier
 	rerun   *rerun // of a recording; nil otherwise
+	reach   *sim.Meter
+	wrong   error // about the scenario's faults
 	seed    uint64
 	native  bool // nothing is limited, not even inside virtual PFs
 }
@@ -122,7 +124,7 @@ func (s *Scenario) plugFails() bool {
 	return slices.ContainsFunc(s.VMs, func(g Group) bool { return g.PlugFails > 0 })
 }
 
-// schedule schedules arrivals and departures of VMs, times without link, and the first tick.
+// schedule schedules arrivals and departures of VMs, times without link, faults, and the first tick.
 func (h *host) schedule() {
 	for i := range h.members {
 		mb := &h.members[i]
@@ -143,6 +145,7 @@ func (h *host) schedule() {
 			}
 		}
 	}
+	h.scheduleFaults()
 	h.engine.Start()
 }
 

@@ -74,6 +74,7 @@ func (c *checker) check() {
 	c.groups()
 	c.timeline()
 	c.bandwidth()
+	c.faults()
 	for i, b := range s.Telemetry.Blackouts {
 		c.pattern(keyOf("telemetry.blackouts", i)+".vms", b.VMs)
 	}

@@ -35,7 +35,13 @@ type watched struct {
 
 func newMeter(h *host) *meter {
 	m := &meter{h: h, state: make([]watched, len(h.members)), asked: map[model.VMID]time.Time{}, why: map[model.VMID]string{}}
-	h.engine.OnEvent = m.note
+	also := h.engine.OnEvent
+	h.engine.OnEvent = func(now time.Time) {
+		m.note(now)
+		if also != nil {
+			also(now)
+		}
+	}
 	next := h.engine.OnStep
 	h.engine.OnStep = func(s model.Step) sim.Verdict {
 		if s.Kind == model.StepCheckVirtio { // every move begins with it

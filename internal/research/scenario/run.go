@@ -116,6 +116,9 @@ func (j *job) policy(ctx context.Context, out *hostRun, p int, seed uint64) erro
 	if err := h.engine.Run(ctx, j.s.epoch.Add(j.s.Duration-1)); err != nil {
 		return err
 	}
+	if err := h.faultsOver(); err != nil {
+		return fmt.Errorf("policy %s: %w", j.s.Policies[p].Label, err)
+	}
 	ph.end()
 	out.runs[p] = policyRun{log: m.log, decisions: m.decisions, phases: ph.done, failed: h.engine.Core.View().Totals.Failed}
 	j.progress(int64(n%1000), j.s.Policies[p].Label)

@@ -128,7 +128,7 @@ func atEveryPointOf(t *testing.T, all []situation, cut, delay time.Duration, pre
 			}
 			for turn := 1; ; turn++ {
 				h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
-				h.OnEvent = h.meter.note
+				h.OnEvent = h.meter.Note
 				prepare(h)
 				s.setUp(h)
 				n := 0
@@ -143,7 +143,7 @@ func atEveryPointOf(t *testing.T, all []situation, cut, delay time.Duration, pre
 				h.run(60 * time.Second)
 				h.heal()
 				h.run(120 * time.Second)
-				got := h.meter.stop(h.World.Now)
+				got := h.meter.Stop(h.World.Now)
 				worst.add(got)
 				if got.most() > bound {
 					t.Fatalf("point %d: %s\n%s", turn, h.meter.story[h.meter.most], h.dump())

@@ -18,8 +18,9 @@ type fault struct {
 	cut time.Duration
 	// all: it may cut off any VM, not only its own.
 	all bool
-	// delay is how much later than usual Sluice may see and repair the effects of another fault.
+	// delay is how much later than usual Sluice may see and repair the effects of another fault; own: only on its own VM.
 	delay time.Duration
+	own   bool
 	// unseen: Sluice does not see it before the Move of the VM has ended. keeps: the guest may keep its VF, so that the Move takes long.
 	unseen, keeps bool
 	// do causes the fault; heal removes lasting effects.
@@ -188,8 +189,8 @@ var hostFaults = []fault{
 		v.State = model.VMPaused
 		return func() { v.State = model.VMRunning }
 	}},
-	// Until it has ended, no VF is taken away, though its PF has lost its link.
-	{name: "migrate", delay: 5 * time.Second, do: func(h *host, v *VM, r *rand.Rand) func() {
+	// Until it has ended, nothing is done about a VF that its guest uses: libvirt takes none away, though its PF has lost its link.
+	{name: "migrate", delay: 5 * time.Second, own: true, do: func(h *host, v *VM, r *rand.Rand) func() {
 		v.State = model.VMMigrating
 		h.At(h.World.Now.Add(upTo(r, 5*time.Second)), func() {
 			if r.IntN(2) == 0 && !v.gone {
@@ -199,8 +200,8 @@ var hostFaults = []fault{
 		})
 		return func() { v.State = model.VMRunning }
 	}},
-	// Until it migrates or is cancelled, a Move of the VM waits in vain.
-	{name: "gives its VF up to migrate", cut: seen, delay: 30 * time.Second, do: func(h *host, v *VM, r *rand.Rand) func() {
+	// A Move of the VM that is under way waits in vain. Later, what it needs on virtio is repaired though it migrates.
+	{name: "gives its VF up to migrate", cut: sight, keeps: true, do: func(h *host, v *VM, r *rand.Rand) func() {
 		if v.NoDriver {
 			return nil
 		}
@@ -237,11 +238,11 @@ var hostFaults = []fault{
 		}
 	}},
 	// Frames go to the PF, or to a representor that is gone, until Sluice's next look.
-	{name: "sriov_numvfs to 0", cut: seen, all: true, delay: 10 * time.Second, do: func(h *host, _ *VM, r *rand.Rand) func() {
+	{name: "sriov_numvfs to 0", cut: sight, all: true, do: func(h *host, _ *VM, r *rand.Rand) func() {
 		return h.vanish(upTo(r, 10*time.Second))
 	}},
 	// OVN knows it by its name, and a port that is down passes nothing, until Sluice's next look.
-	{name: "representor renamed", cut: seen, all: true, unseen: true, do: func(h *host, v *VM, r *rand.Rand) func() {
+	{name: "representor renamed", cut: sight, all: true, unseen: true, do: func(h *host, v *VM, r *rand.Rand) func() {
 		p := h.World.PFs()[0]
 		if !p.kind.representors || p.NumVFs == 0 {
 			return nil

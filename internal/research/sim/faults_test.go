@@ -78,7 +78,7 @@ func (y *history) bound(vm string) (most time.Duration) {
 		}
 	}
 	for _, d := range y.did {
-		if cuts > 1 || cuts == 1 && !d.cuts(vm) {
+		if (cuts > 1 || cuts == 1 && !d.cuts(vm)) && (!d.own || d.vm == vm) {
 			most += d.delay
 		}
 	}
@@ -104,7 +104,7 @@ func newHistory(t *testing.T, u Uplink, seed uint64, among []fault, n int) *hist
 	y := &history{r: r, host: newHost(t, vms, vfs, model.Rules{
 		Policy: policy, Interval: 3 * time.Second, Params: model.Params{"vf0_mbit": 100, "delta_mbit": 100},
 	})}
-	y.OnEvent = y.meter.note
+	y.OnEvent = y.meter.Note
 	y.story = fmt.Sprintf("seed %d, %s, %s, %d VMs, %d VFs%s\n", seed, u, policy, vms, vfs, y.addNICs())
 	for _, p := range y.World.PFs() {
 		y.World.Connect(p, u)
@@ -174,7 +174,7 @@ func (y *history) run() error {
 }
 
 func (y *history) judge() error {
-	y.meter.stop(y.World.Now)
+	y.meter.Stop(y.World.Now)
 	for vm, of := range y.meter.of {
 		if of.most() > y.bound(vm) {
 			return fmt.Errorf("%s; the bound is %s", y.meter.story[vm], y.bound(vm))

@@ -32,7 +32,7 @@ type host struct {
 	rules   model.Rules
 	opts    loop.Options
 	loads   []*level
-	meter   *meter
+	meter   *Meter
 	lost    bool // a VM was destroyed
 	unseen  bool // and the daemon that would have missed it is dead
 	renamed int  // representors that were renamed
@@ -70,7 +70,7 @@ func newHost(t testing.TB, vms, vfs int, rules model.Rules) *host {
 	h.opts.Mode = model.ModeEnforce
 	h.opts.Backoff, h.opts.BackoffMax = 2*time.Second, 20*time.Second
 	h.opts.Timeouts = plan.Timeouts{Kernel: time.Second, Attach: 2 * time.Second, Guest: 3 * time.Second, Detach: 3 * time.Second}
-	h.meter = newMeter(w)
+	h.meter = NewMeter(w)
 	h.boot()
 	h.Start()
 	return h
@@ -189,9 +189,9 @@ func (h *host) sound() error {
 // neverCutOff fails the test if a NIC was unreachable at any instant up to its end.
 func (h *host) neverCutOff() {
 	h.t.Helper()
-	h.OnEvent = h.meter.note
+	h.OnEvent = h.meter.Note
 	h.t.Cleanup(func() {
-		if worst := h.meter.stop(h.World.Now); worst.most() > 0 {
+		if worst := h.meter.Stop(h.World.Now); worst.most() > 0 {
 			h.t.Errorf("%s\n%s", h.meter.story[h.meter.most], h.dump())
 		}
 	})
@@ -309,10 +309,10 @@ func TestWhatIsLeftOnAVFIsNotClearedForItsNextHolder(t *testing.T) {
 // can wait.
 func TestWhatCutsAVMOffIsRepairedFirst(t *testing.T) {
 	h := newHost(t, 3, 2, model.Rules{Policy: "activity", Interval: 5 * time.Second})
-	h.OnEvent = h.meter.note
+	h.OnEvent = h.meter.Note
 	h.At(epoch.Add(10500*time.Millisecond), func() { h.World.UnloadDriver(h.World.VMs()[2]) })
 	h.run(15 * time.Second)
-	if got := h.meter.stop(h.World.Now); got.most() == 0 || got.most() > h.Sample {
+	if got := h.meter.Stop(h.World.Now); got.most() == 0 || got.most() > h.Sample {
 		t.Errorf("%v, want something, but at most until the next Snapshot and the repair", h.meter.story)
 	}
 }

@@ -37,12 +37,12 @@ func TestHostsThatLackSomething(t *testing.T) {
 	} {
 		h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
 		c.prepare(h.World)
-		h.OnEvent = h.meter.note
+		h.OnEvent = h.meter.Note
 		h.run(6 * time.Second)
 		swap(h)
 		h.run(20 * time.Second)
 		h.want("vm0 ")
-		got := h.meter.stop(h.World.Now)
+		got := h.meter.Stop(h.World.Now)
 		for d, g := range got {
 			if g > c.want[d] || g == 0 && c.want[d] > 0 {
 				t.Errorf("without %s: %s; want at most %s, and not nothing", c.name, got, c.want)
@@ -58,7 +58,7 @@ func TestHostsThatLackSomething(t *testing.T) {
 func TestKillWithoutAFilterToSpare(t *testing.T) {
 	h := newHost(t, 2, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
 	h.World.pfs[0].SelfSlots, h.World.pfs[0].self[model.MAC{2, 9}] = 1, true
-	h.OnEvent = h.meter.note
+	h.OnEvent = h.meter.Note
 	h.OnStep = func(s model.Step) Verdict {
 		if s.Kind == model.StepAttach {
 			h.OnStep = nil
@@ -69,7 +69,7 @@ func TestKillWithoutAFilterToSpare(t *testing.T) {
 	}
 	h.run(20 * time.Second)
 	h.want("vm1 ")
-	if got := h.meter.stop(h.World.Now); got[fromWire] == 0 || got[fromWire] > 5*time.Second || got[fromBridge] > 0 {
+	if got := h.meter.Stop(h.World.Now); got[fromWire] == 0 || got[fromWire] > 5*time.Second || got[fromBridge] > 0 {
 		t.Errorf("%s; want the wire for as long as the daemon is away and little more, the bridge never", got)
 	}
 }
@@ -78,12 +78,12 @@ func TestKillWithoutAFilterToSpare(t *testing.T) {
 // the host's other VMs.
 func TestLinkDown(t *testing.T) {
 	h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
-	h.OnEvent = h.meter.note
+	h.OnEvent = h.meter.Note
 	h.run(6 * time.Second)
 	h.World.pfs[0].LinkUp = false
 	h.run(10 * time.Second)
 	h.want("")
-	if got := h.meter.stop(h.World.Now); got[fromBridge] == 0 || got[fromBridge] > seen {
+	if got := h.meter.Stop(h.World.Now); got[fromBridge] == 0 || got[fromBridge] > seen {
 		t.Errorf("%s; want at most %s from the bridge", got, seen)
 	}
 }

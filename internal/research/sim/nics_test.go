@@ -53,10 +53,10 @@ func TestTwoNICs(t *testing.T) {
 // A NIC that is cut off is repaired at once even while the plug of another NIC of its VM is stuck in the guest.
 func TestRepairBesideAMoveOfTheVM(t *testing.T) {
 	h, first, second := stuckPlug(t)
-	h.OnEvent = h.meter.note
+	h.OnEvent = h.meter.Note
 	h.At(h.World.Now, func() { h.World.fdb[first.address()] = first.tap })
 	h.run(10 * time.Second)
-	if got := h.meter.stop(h.World.Now); got.most() > h.Sample+50*time.Millisecond {
+	if got := h.meter.Stop(h.World.Now); got.most() > h.Sample+50*time.Millisecond {
 		t.Errorf("%s\n%s", h.meter.story, h.dump())
 	}
 	if v := h.Core.View(); len(v.Active) != 1 || v.Active[0].Move.NIC != second.Alias {
@@ -67,10 +67,10 @@ func TestRepairBesideAMoveOfTheVM(t *testing.T) {
 // A NIC leaves a VF whose PF has lost its link even while the plug of another NIC of its VM is stuck in the guest: the plug is undone.
 func TestLinkLostBesideAStuckPlug(t *testing.T) {
 	h, _, _ := stuckPlug(t)
-	h.OnEvent = h.meter.note
+	h.OnEvent = h.meter.Note
 	h.At(h.World.Now, func() { h.World.pf("pf0").LinkUp = false })
 	h.run(10 * time.Second)
-	if got := h.meter.stop(h.World.Now); got.most() > 3*time.Second {
+	if got := h.meter.Stop(h.World.Now); got.most() > 3*time.Second {
 		t.Errorf("%s\n%s", h.meter.story, h.dump())
 	}
 }
@@ -80,10 +80,10 @@ func TestBothNICsAreRepairedAtOnce(t *testing.T) {
 	h, first, _ := pair(t)
 	h.run(8 * time.Second)
 	h.want("vm2 vm2/ua-net1 ")
-	h.OnEvent = h.meter.note
+	h.OnEvent = h.meter.Note
 	h.At(h.World.Now, func() { h.World.UnloadDriver(first.VM) })
 	h.run(10 * time.Second)
-	if got := h.meter.stop(h.World.Now); got.most() > h.Sample+50*time.Millisecond {
+	if got := h.meter.Stop(h.World.Now); got.most() > h.Sample+50*time.Millisecond {
 		t.Errorf("%s\n%s", h.meter.story, h.dump())
 	}
 }

@@ -12,15 +12,15 @@ import (
 
 // trouble is a fault that happens at a point of a Step. See fault for cut and delay.
 type trouble struct {
-	name  string
-	cut   time.Duration // how long it may cut its VM off
-	all   bool          // it may cut off any VM
-	delay time.Duration // how much later than usual Sluice may repair what the other fault did
-	late  time.Duration // how long it may cut its VM off if the other fault keeps Sluice from seeing it at once
-	on    Uplink        // the kind of host that can have it; "": any
-	stale time.Duration // until what was begun before it, by the port's old name, has failed and ended; other faults make it begin anew
-	again bool          // it may make a repair fail for good, which is tried again after repairAgain
-	do    func(h *host, v *VM, s model.Step)
+	name    string
+	cut     time.Duration // how long it may cut its VM off
+	all     bool          // it may cut off any VM
+	delay   time.Duration // how much later than usual Sluice may repair what the other fault did
+	late    time.Duration // how long it may cut its VM off if the other fault keeps Sluice from seeing it at once
+	on      Uplink        // the kind of host that can have it; "": any
+	renames bool          // a port: what was begun before knows it by its old name
+	stale   time.Duration // the delay, if longer, where the other fault renames a port: until what knows the old name has failed and ended
+	do      func(h *host, v *VM, s model.Step)
 }
 
 // failing makes parts of Steps fail, besides those that fail already.
@@ -45,29 +45,42 @@ func (h *host) failOnce(err error) {
 // away is how long a daemon that was killed stays away; one that was stopped has as long to end its Moves before.
 const away = 2 * time.Second
 
+// down is how long libvirtd stays away.
+const down = 4 * time.Second
+
 // sight is how long it takes until a Snapshot (1 s) shows what a guest or an operator did and the Move under way and the repair have ended.
 const sight = 1500 * time.Millisecond
 
 // restTime is how long a VM rests after its first Move that failed; after the next it rests twice as long.
 const restTime = 2 * time.Second
 
+// retryTime is how long a Step waits before its first retry; before the next it waits twice as long.
+const retryTime = time.Second
+
+// undoTime is how long an undo lasts of which a Step fails whenever it is tried: it would clear a VF that the guest has, because the Move
+// did not attach it before it failed, but one before a restart.
+const undoTime = 7 * retryTime
+
 // repairAgain is how long Sluice waits after a repair that did not end what it was for.
 const repairAgain = 30 * time.Second
 
 // troubles are what a pair is made of. Their lasting effects end with heal.
 var troubles = []trouble{
-	{name: "kill", delay: away, do: func(h *host, _ *VM, _ model.Step) {
+	{name: "kill", delay: away, stale: undoTime, do: func(h *host, _ *VM, _ model.Step) {
 		h.At(h.World.Now, func() { h.killNow(away) })
 	}},
-	{name: "kill, back at once", do: func(h *host, _ *VM, _ model.Step) {
+	{name: "kill, back at once", stale: undoTime, do: func(h *host, _ *VM, _ model.Step) {
 		h.At(h.World.Now, func() { h.killNow(time.Millisecond) })
 	}},
 	{name: "stop", delay: 2 * away, do: func(h *host, _ *VM, _ model.Step) {
 		h.At(h.World.Now, func() { h.Stop(away) })
 		h.At(h.World.Now.Add(2*away), h.reboot)
 	}},
-	{name: "a Step fails", do: func(h *host, _ *VM, _ model.Step) { h.failOnce(errFault) }},
-	{name: "a Step fails permanently", delay: 3 * restTime, again: true, do: func(h *host, _ *VM, _ model.Step) { h.failOnce(model.ErrPermanent) }},
+	{name: "a Step fails", stale: retryTime, do: func(h *host, _ *VM, _ model.Step) { h.failOnce(errFault) }},
+	// If that is a repair's, it is tried again only later, unless its port has been renamed since.
+	{name: "a Step fails permanently", delay: 3 * restTime, stale: repairAgain, do: func(h *host, _ *VM, _ model.Step) {
+		h.failOnce(model.ErrPermanent)
+	}},
 	{name: "Steps of a kind fail", delay: healAfter, do: func(h *host, _ *VM, s model.Step) {
 		h.failing(func(o model.Step, _ int) error {
 			if o.Kind == s.Kind {
@@ -76,9 +89,9 @@ var troubles = []trouble{
 			return nil
 		})
 	}},
-	{name: "libvirtd is away", delay: 4*time.Second + restTime, do: func(h *host, _ *VM, _ model.Step) {
+	{name: "libvirtd is away", delay: down + restTime, stale: down + restTime + retryTime, do: func(h *host, _ *VM, _ model.Step) {
 		h.World.LibvirtDown(true)
-		h.At(h.World.Now.Add(4*time.Second), func() { h.World.LibvirtDown(false) })
+		h.At(h.World.Now.Add(down), func() { h.World.LibvirtDown(false) })
 	}},
 	{name: "kernel hangs", delay: healAfter, do: func(h *host, _ *VM, _ model.Step) { h.World.Timing.Kernel = 1500 * time.Millisecond }},
 	{name: "VM ends", do: func(h *host, v *VM, _ model.Step) {
@@ -97,8 +110,8 @@ var troubles = []trouble{
 			}
 		})
 	}},
-	{name: "guest ignores unplug", do: func(_ *host, v *VM, _ model.Step) { v.IgnoreUnplug = true }},
-	{name: "guest is slow", cut: sight, do: func(_ *host, v *VM, _ model.Step) { v.Slow = 10 * time.Second }},
+	{name: "guest ignores unplug", stale: inVain - sight, do: func(_ *host, v *VM, _ model.Step) { v.IgnoreUnplug = true }},
+	{name: "guest is slow", cut: sight, stale: inVain - sight, do: func(_ *host, v *VM, _ model.Step) { v.Slow = 10 * time.Second }},
 	{name: "guest unloads driver", cut: sight, do: func(h *host, v *VM, _ model.Step) {
 		h.At(h.World.Now, func() { h.World.UnloadDriver(v) })
 	}},
@@ -107,9 +120,10 @@ var troubles = []trouble{
 	{name: "VFs vanish", cut: sight, all: true, delay: 5 * time.Second, do: func(h *host, _ *VM, _ model.Step) {
 		h.At(h.World.Now, func() { h.vanish(5 * time.Second) })
 	}},
-	{name: "representor renamed, set down", cut: sight, all: true, on: OVN, delay: restTime, stale: 15 * time.Second, do: func(h *host, _ *VM, _ model.Step) {
-		h.At(h.World.Now, func() { h.rename(0, true) })
-	}},
+	{
+		name: "representor renamed, set down", on: OVN, cut: sight, all: true, delay: restTime, renames: true,
+		do: func(h *host, _ *VM, _ model.Step) { h.At(h.World.Now, func() { h.rename(0, true) }) },
+	},
 }
 
 // healAfter is how long after the Moves begin lasting faults end.
@@ -127,15 +141,14 @@ func (d deeds) bound(vm string) (most time.Duration) {
 			continue
 		}
 		cut, other := f.cut, d[1-i]
-		if other.trouble != nil && other.delay > 0 {
-			if cut += other.delay; f.cut == 0 {
-				cut = f.late
-			}
-		}
-		if other.trouble != nil && f.stale > 0 {
-			if cut += f.stale; other.again {
-				cut += repairAgain
-			}
+		switch {
+		case other.trouble == nil:
+		case f.renames:
+			cut += max(other.delay, other.stale)
+		case f.cut == 0 && other.delay > 0:
+			cut = f.late
+		default:
+			cut += other.delay
 		}
 		most = max(most, cut)
 	}
@@ -146,7 +159,7 @@ func (d deeds) bound(vm string) (most time.Duration) {
 // were as many points.
 func playPair(t *testing.T, s *situation, a, b *trouble, i, j int) (h *host, did deeds, happened bool) {
 	h = newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
-	h.OnEvent = h.meter.note
+	h.OnEvent = h.meter.Note
 	for _, f := range [2]*trouble{a, b} {
 		if f != nil && f.on != "" {
 			connected(f.on)(h)
@@ -181,7 +194,7 @@ func playPair(t *testing.T, s *situation, a, b *trouble, i, j int) (h *host, did
 		h.Core.Repair(h.World.Now)
 		h.run(20 * time.Second)
 	}
-	h.meter.stop(h.World.Now)
+	h.meter.Stop(h.World.Now)
 	return h, did, n >= i+j
 }
 

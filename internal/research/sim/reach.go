@@ -59,7 +59,10 @@ func (w *World) sends(n *NIC) bool {
 	case p == nil || vf == nil:
 		return false
 	case p.kind.representors:
-		return p.reaches(n, vf) && (!logical || at == vf.Port || at == "" && w.mirrors[mirror{vf.Port, n.MAC}] == n.tap)
+		if at == "" && w.mirrors[mirror{vf.Port, n.MAC}] == n.tap {
+			return p.passes(n, vf)
+		}
+		return p.reaches(n, vf) && (!logical || at == vf.Port)
 	}
 	return p.LinkUp && w.filters(p, n).vf
 }
@@ -80,10 +83,10 @@ func (w *World) filters(p *PF, n *NIC) (a arrival) {
 
 // bridge follows a frame for the NIC that entered the bridge through from; nil: a port that is not a PF.
 func (w *World) bridge(n *NIC, from *PF) arrival {
-	out := func(name string) arrival {
+	out := func(name string, through func(*PF, *NIC, *model.VF) bool) arrival {
 		switch p, vf := w.behind(name); {
 		case vf != nil:
-			return arrival{vf: p.reaches(n, vf)}
+			return arrival{vf: through(p, n, vf)}
 		case p != nil && p != from:
 			return w.filters(p, n)
 		}
@@ -91,11 +94,11 @@ func (w *World) bridge(n *NIC, from *PF) arrival {
 	}
 	port := w.fdb[n.address()]
 	if port != "" && port != n.tap {
-		return out(port) // a PF, a representor, or somebody else's tap
+		return out(port, (*PF).reaches) // a PF, a representor, or somebody else's tap
 	}
 	a := arrival{tap: !n.TapDown}
 	if len(w.mirrors) > 0 {
-		a = a.and(out(w.mirrors[n.mirror()]))
+		a = a.and(out(w.mirrors[n.mirror()], (*PF).passes))
 	}
 	return a
 }

@@ -120,7 +120,7 @@ func (w *World) host(s model.Step) []part {
 	pin := func(port string) part {
 		return func() error {
 			if v != nil && !v.gone {
-				w.send(entry(s), s.Path.Tap, port)
+				return w.send(entry(s), s.Path.Tap, port)
 			}
 			return nil
 		}
@@ -227,7 +227,7 @@ func (w *World) openDualPath(s model.Step, v *VM) []part {
 			return gone(s)
 		}
 		if at := entry(s); w.mirrors[dualPath(s)] != "" || w.fdb[at] == "" {
-			w.send(at, s.Path.Tap, s.Path.Tap)
+			return w.send(at, s.Path.Tap, s.Path.Tap)
 		}
 		return nil
 	})
@@ -256,10 +256,11 @@ func (w *World) followGuest(s model.Step) []part {
 	}
 	var open, has bool
 	p := w.pf(s.Path.PF)
-	pin := func(port string) {
+	pin := func(port string) error {
 		if port == "" || !n.VM.gone {
-			w.send(entry(s), s.Path.Tap, port)
+			return w.send(entry(s), s.Path.Tap, port)
 		}
+		return nil
 	}
 	return []part{
 		func() error {
@@ -273,7 +274,7 @@ func (w *World) followGuest(s model.Step) []part {
 				if err := w.join(s); err != nil {
 					return err
 				}
-				pin(s.Path.Port())
+				return pin(s.Path.Port())
 			case !s.Path.Representor:
 				p.addSelf(s.Path.MAC)
 			}
@@ -291,7 +292,7 @@ func (w *World) followGuest(s model.Step) []part {
 					_ = w.startMirror(h, n.VM)() // it cannot fail
 				}
 			default:
-				pin(s.Path.VirtioRoute)
+				return pin(s.Path.VirtioRoute)
 			}
 			return nil
 		},
@@ -300,8 +301,7 @@ func (w *World) followGuest(s model.Step) []part {
 			case open != (has && n.open):
 				return errSides
 			case has && !open:
-				pin(s.Path.Tap)
-				return nil
+				return pin(s.Path.Tap)
 			}
 			return w.closeDualPath(s, n.VM)()
 		},
@@ -316,6 +316,9 @@ func (w *World) closeDualPath(s model.Step, v *VM) part {
 			return m.mac == s.Path.MAC && (m.tap == s.Path.Tap || to == s.Path.Tap)
 		})
 		if (v == nil || v.gone) && w.fdb[entry(s)] == s.Path.Port() {
+			if err := w.answers(s.Path.Network); err != nil {
+				return err
+			}
 			delete(w.fdb, entry(s))
 		}
 		return nil

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func (w *World) behind(port string) (*PF, *model.VF) {
 		if p.Name == port {
 			return p, nil
 		}
-		if p.kind.representors {
+		if p.kind.representors && port != "" {
 			for i := range p.VFs {
 				if p.VFs[i].Port == port {
 					return p, &p.VFs[i]
@@ -87,14 +88,27 @@ func (w *World) behind(port string) (*PF, *model.VF) {
 	return nil, nil
 }
 
+var errSwitch = errors.New("the switch's database does not answer")
+
+// answers returns an error if a network's switch cannot be changed.
+func (w *World) answers(network string) error {
+	if slices.ContainsFunc(w.pfs, func(p *PF) bool { return p.Network == network && p.stopped }) {
+		return errSwitch
+	}
+	return nil
+}
+
 // send sets the port of an address; "": none. A switch whose entries are programs or logical ports has none for a tap.
-func (w *World) send(at address, tap, port string) {
+func (w *World) send(at address, tap, port string) error {
 	switch k := w.kindOf(at.network); {
+	case w.answers(at.network) != nil:
+		return errSwitch
 	case port == "", port == tap && (k.program || k.logical):
 		delete(w.fdb, at)
 	default:
 		w.fdb[at] = port
 	}
+	return nil
 }
 
 // join makes the representor that a Step names a port of the Step's switch, where it stays, and sets it up. Nobody's switch is robbed
@@ -109,14 +123,24 @@ func (w *World) join(s model.Step) error {
 	case p.joined[vf.Port] != "" && p.joined[vf.Port] != s.Path.Network:
 		return fmt.Errorf("representor %s is in %s: %w", vf.Port, p.joined[vf.Port], model.ErrPermanent)
 	}
-	p.joined[vf.Port], vf.PortDown = s.Path.Network, false
+	vf.PortDown = false
+	if p.joined[vf.Port] != "" {
+		return nil
+	}
+	if err := w.answers(s.Path.Network); err != nil {
+		return err
+	}
+	p.joined[vf.Port] = s.Path.Network
 	return nil
 }
 
-// reaches reports whether frames pass between the NIC's switch and its VF through that representor.
-func (p *PF) reaches(n *NIC, vf *model.VF) bool {
-	return p.LinkUp && !vf.PortDown && p.joined[vf.Port] == n.Net && vf.ID == n.hasVF && vf.MAC == n.MAC && vf.VLAN == 0
+// passes reports whether frames pass between the NIC's VF and that representor. What a dual path copies needs no more.
+func (p *PF) passes(n *NIC, vf *model.VF) bool {
+	return p.LinkUp && !vf.PortDown && vf.ID == n.hasVF && vf.MAC == n.MAC && vf.VLAN == 0
 }
+
+// reaches reports whether frames also pass between that representor and the NIC's switch.
+func (p *PF) reaches(n *NIC, vf *model.VF) bool { return p.passes(n, vf) && p.joined[vf.Port] == n.Net }
 
 // half is one copy of a dual path.
 type half struct {

@@ -10,15 +10,11 @@ import (
 const deadPort = "gone"
 
 // Vanish takes all VFs of a PF away, also those in guests, and their representors with them, as a write of 0 to sriov_numvfs does. The
-// guests fall back to virtio. A Linux bridge drops the entries of a port that is deleted; OVN keeps the name of the interface that has
-// the logical port.
+// guests fall back to virtio.
 func (w *World) Vanish(p *PF) {
 	for i := range p.VFs {
-		if port := p.VFs[i].Port; port != "" {
-			w.movePort(p, port, deadPort)
-		}
+		w.lose(p, i)
 	}
-	maps.DeleteFunc(w.fdb, func(_ address, to string) bool { return to == deadPort })
 	p.SetNumVFs(0)
 	for n := range w.nics() {
 		if n.hasVF.PF == p.Name {
@@ -27,6 +23,61 @@ func (w *World) Vanish(p *PF) {
 			}
 			n.hasVF, n.open, n.asked, n.foreign = model.NoVF, false, false, false
 			n.changed()
+		}
+	}
+}
+
+// LosePort takes the representor of a VF out of its switch, with what the switch would send there.
+func (w *World) LosePort(p *PF, i int) {
+	port := p.VFs[i].Port
+	delete(p.joined, port)
+	maps.DeleteFunc(w.fdb, func(_ address, to string) bool { return to == port })
+}
+
+// RemakeSwitch deletes the switch of a network and makes it again with its taps and PFs, as somebody does who knows nothing of Sluice.
+// Programs at taps stay.
+func (w *World) RemakeSwitch(network string) {
+	for _, p := range w.pfs {
+		if p.Network == network {
+			clear(p.joined)
+		}
+	}
+	if !w.kindOf(network).program {
+		maps.DeleteFunc(w.fdb, func(at address, _ string) bool { return at.network == network })
+	}
+}
+
+// LoseRepresentor takes the representor of a VF out of Sluice's reach, as its move into another network namespace does; what is returned
+// brings it back, set down.
+func (w *World) LoseRepresentor(p *PF, i int) (back func()) {
+	port := p.VFs[i].Port
+	w.lose(p, i)
+	p.VFs[i].NoPort = "it has no representor in this network namespace"
+	return func() {
+		if i < len(p.VFs) && p.VFs[i].Port == "" {
+			p.VFs[i].Port, p.VFs[i].NoPort, p.VFs[i].PortDown = port, "", true
+		}
+	}
+}
+
+// lose takes the representor of a VF away, if it has one. A Linux bridge drops the entries of a port that is deleted; OVN keeps the name of
+// the interface that has the logical port.
+func (w *World) lose(p *PF, i int) {
+	port := p.VFs[i].Port
+	if port == "" {
+		return
+	}
+	w.movePort(p, port, deadPort)
+	maps.DeleteFunc(w.fdb, func(_ address, to string) bool { return to == deadPort })
+	delete(p.joined, port)
+	p.VFs[i].Port = ""
+}
+
+// StopSwitch stops the database of OVN's switch in a network, or starts it again. What is set up goes on, but no port can be changed.
+func (w *World) StopSwitch(network string, stopped bool) {
+	for _, p := range w.pfs {
+		if p.Network == network {
+			p.stopped = stopped
 		}
 	}
 }

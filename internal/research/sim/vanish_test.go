@@ -65,13 +65,13 @@ func TestVFVanishesWhileItsVMMigrates(t *testing.T) {
 		t.Run(string(u), func(t *testing.T) {
 			h := newHost(t, 3, 1, model.Rules{Policy: "activity", Interval: 3 * time.Second})
 			connected(u)(h)
-			h.OnEvent = h.meter.note
+			h.OnEvent = h.meter.Note
 			atRest(h)
 			h.want("vm2 ")
 			h.World.VMs()[2].State = model.VMMigrating
 			h.World.Vanish(h.World.PFs()[0])
 			h.run(20 * time.Second)
-			h.meter.stop(h.World.Now)
+			h.meter.Stop(h.World.Now)
 			if got := h.meter.worst.most(); got > sight {
 				t.Errorf("%s, want at most %s\n%s", h.meter.story["vm2"], sight, h.dump())
 			}
@@ -80,4 +80,43 @@ func TestVFVanishesWhileItsVMMigrates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPortLostAtEveryStep takes the first representor out of its switch at every point of the Moves. Sluice makes the port again at its
+// next look, or after the Move under way: until then copies pass, but a Linux bridge gets what the guest sends by the port alone.
+func TestPortLostAtEveryStep(t *testing.T) {
+	for name, lose := range map[string]func(w *World, p *PF){
+		"port deleted":  func(w *World, p *PF) { w.LosePort(p, 0) },
+		"switch remade": func(w *World, p *PF) { w.RemakeSwitch(p.Network) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onUplinks(t, []Uplink{Representors, OVN}, func(t *testing.T, u Uplink) {
+				for _, s := range situations {
+					cut := sight
+					if s.keeps && u == Representors {
+						cut = inVain
+					}
+					atEveryPointOf(t, []situation{s}, cut, 0, connected(u), func(h *host, at func() bool) {
+						h.points(func() {
+							if at() {
+								h.At(h.World.Now, func() { lose(h.World, h.World.PFs()[0]) })
+							}
+						})
+					})
+				}
+			})
+		})
+	}
+}
+
+// TestSwitchStopsAtEveryStep stops OVN's database for 5 s at every point of the Moves: what is set up goes on.
+func TestSwitchStopsAtEveryStep(t *testing.T) {
+	atEveryPoint(t, 0, 5*time.Second, connected(OVN), func(h *host, at func() bool) {
+		h.points(func() {
+			if network := h.World.PFs()[0].Network; at() {
+				h.World.StopSwitch(network, true)
+				h.At(h.World.Now.Add(5*time.Second), func() { h.World.StopSwitch(network, false) })
+			}
+		})
+	})
 }

@@ -90,6 +90,7 @@ type PF struct {
 	self    map[model.MAC]bool
 	kind    traits            // of its Uplink
 	joined  map[string]string // its representors that are ports, and of which network's switch
+	stopped bool              // its switch's database does not answer
 }
 
 // VM is a simulated guest with one virtio NIC or more.

@@ -41,31 +41,36 @@ func (g gaps) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// meter checks at every event whether each NIC of each VM is reachable.
-type meter struct {
+// Meter checks at every event whether each NIC of each VM is reachable.
+type Meter struct {
 	w     *World
 	since map[*NIC]*[directions]time.Time // since when it is not; zero: it is
 	worst gaps
 	of    map[string]gaps // the worst of each VM, by name
 	story map[string]string
 	most  string // the VM with the longest gap
+	began time.Time
+
+	// OnGap, when set, is called when a NIC of a VM is reached again from where it was not, or is gone.
+	OnGap func(n *NIC, from string, since, until time.Time)
 }
 
-func newMeter(w *World) *meter {
-	return &meter{w: w, since: map[*NIC]*[directions]time.Time{}, of: map[string]gaps{}, story: map[string]string{}}
+// NewMeter returns a Meter of a world; its stories count time from now.
+func NewMeter(w *World) *Meter {
+	return &Meter{w: w, since: map[*NIC]*[directions]time.Time{}, of: map[string]gaps{}, story: map[string]string{}, began: w.Now}
 }
 
 // counts reports whether Sluice and the host are responsible for reaching the NIC: not if its guest receives nothing, others attached its
 // VF or took its tap down, or its guest keeps a VF whose PF has lost its link.
-func (m *meter) counts(n *NIC) bool {
+func (m *Meter) counts(n *NIC) bool {
 	if p, v := m.w.pf(n.hasVF.PF), n.VM; n.open && p != nil && !p.LinkUp && (v.IgnoreUnplug || v.Slow > 0 || n.TapDown) {
 		return false
 	}
 	return n.VM.listens() && !n.foreign && (n.open || !n.TapDown)
 }
 
-// note is for Engine.OnEvent: it checks the state after each event.
-func (m *meter) note(now time.Time) {
+// Note is for Engine.OnEvent: it checks the state after each event.
+func (m *Meter) Note(now time.Time) {
 	for n := range m.w.nics() {
 		since := m.since[n]
 		if since == nil {
@@ -95,7 +100,7 @@ func (m *meter) note(now time.Time) {
 }
 
 // forget ends the open gaps of a NIC.
-func (m *meter) forget(n *NIC, now time.Time) {
+func (m *Meter) forget(n *NIC, now time.Time) {
 	for d, t := range m.since[n] {
 		if !t.IsZero() {
 			m.end(n, direction(d), t, now)
@@ -104,19 +109,22 @@ func (m *meter) forget(n *NIC, now time.Time) {
 	delete(m.since, n)
 }
 
-// stop ends all open gaps.
-func (m *meter) stop(now time.Time) gaps {
+// Stop ends all open gaps.
+func (m *Meter) Stop(now time.Time) gaps {
 	for n := range m.since {
 		m.forget(n, now)
 	}
 	return m.worst
 }
 
-func (m *meter) end(n *NIC, d direction, since, now time.Time) {
+func (m *Meter) end(n *NIC, d direction, since, now time.Time) {
+	if d != fromVFs && m.OnGap != nil {
+		m.OnGap(n, directionNames[d], since, now)
+	}
 	vm := n.VM.Name
 	gap, of := now.Sub(since), m.of[vm]
 	if d != fromVFs && gap > of.most() {
-		m.story[vm] = fmt.Sprintf("%s is not reached from %s for %s from %s on", n, directionNames[d], gap, since.Sub(epoch))
+		m.story[vm] = fmt.Sprintf("%s is not reached from %s for %s from %s on", n, directionNames[d], gap, since.Sub(m.began))
 		if gap > m.worst.most() {
 			m.most = vm
 		}
