@@ -12,10 +12,11 @@ import (
 )
 
 // A guest's driver takes some time before it opens a VF, and before it releases it. A VF reports its link later than it can receive: until
-// then the guest sends through its tap.
+// then the guest sends through its tap, after a boot for longer than the daemon takes to see that its driver is there.
 const (
 	probing   = 20 * time.Millisecond
 	linking   = 100 * time.Millisecond
+	booting   = 800 * time.Millisecond
 	releasing = 20 * time.Millisecond
 )
 
@@ -153,16 +154,16 @@ func (g *guest) plug() {
 	g.turn.Lock()
 	defer g.turn.Unlock()
 	g.nic.file("bus/pci/devices/"+vfAddress+"/enable", "1")
-	g.boot()
+	g.boot(linking)
 }
 
-// boot has the guest's driver look for the VF.
-func (g *guest) boot() {
+// boot has the guest's driver look for the VF, which has its link so long after it was opened.
+func (g *guest) boot(linking time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.mu.Lock()
 	g.cancel = cancel
 	g.mu.Unlock()
-	go g.probe(ctx)
+	go g.probe(ctx, linking)
 }
 
 // giveUp ends a probe.
@@ -174,7 +175,7 @@ func (g *guest) giveUp() {
 
 // probe is the guest's driver: it opens the VF, and listens there as soon as the representor is up, whatever the switch does. A veth's end
 // passes frames then, not when it has a carrier.
-func (g *guest) probe(ctx context.Context) {
+func (g *guest) probe(ctx context.Context, linking time.Duration) {
 	g.turn.Lock()
 	defer g.turn.Unlock()
 	tick := time.NewTicker(time.Millisecond)

@@ -55,6 +55,7 @@ type nic struct {
 	mu     sync.Mutex
 	state  NIC
 	rep    string // name of the representor, "": there is no VF
+	made   int    // how many there were
 	pair   *packet
 	change func() error
 }
@@ -130,19 +131,19 @@ func (n *nic) read(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// create is what `echo 1 > sriov_numvfs` does.
+// create is what `echo 1 > sriov_numvfs` does. The driver tells of the representor's port as soon as there is one.
 func (n *nic) create(t *testing.T) {
 	const name = "rep0"
-	kerneltest.IP(t, "link add "+name+" type veth peer name "+vfNetdev)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.made++
+	index := 1000 + n.made
+	n.state.Ports[index] = vfPort
+	kerneltest.IP(t, fmt.Sprintf("link add %s index %d type veth peer name %s", name, index, vfNetdev))
 	for _, dev := range []string{name, vfNetdev} {
 		kerneltest.Quiet(t, dev)
 	}
-	rep, err := net.InterfaceByName(name)
-	kerneltest.Must(t, err)
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.rep, n.pair = name, newPacket(t, vfNetdev)
-	n.state.Ports[rep.Index] = vfPort
 	n.state.VFs = []map[uint16][]byte{{
 		unix.IFLA_VF_MAC: make([]byte, 32), unix.IFLA_VF_VLAN: sysif.Words(0, 0), unix.IFLA_VF_RATE: sysif.Words(0, 0),
 		unix.IFLA_VF_SPOOFCHK: sysif.Words(0), unix.IFLA_VF_TRUST: sysif.Words(0),

@@ -110,7 +110,7 @@ func TestGuestReboots(t *testing.T) {
 				s.guest.shut()
 				kerneltest.WaitFor(s.t, "the daemon to see it, which takes less than a boot", s.fedBoth)
 			})
-			s.guest.boot()
+			s.guest.boot(booting)
 			s.settled(true)
 		}
 		s.quit()
