@@ -59,9 +59,10 @@ func StartOVN(t *testing.T, others string) *Host {
 		})
 	}
 	run(t, "ovn-northd", "--ovnnb-db="+h.Socket("nb"), "--ovnsb-db="+h.Socket("sb"), "--pidfile")
-	VSCtl(t, "set", "open", ".", "external_ids:system-id=here", "external_ids:ovn-remote="+h.Socket("sb"), "external_ids:ovn-encap-type=geneve",
-		"external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge=br0", "external_ids:ovn-bridge-datapath-type="+Datapath(t),
-		"external_ids:ovn-monitor-all=true", "--", "set", "bridge", "br0", "fail_mode=secure")
+	VSCtl(t, "set", "open", ".", "external_ids:system-id=here", "external_ids:ovn-remote="+h.Socket("sb"),
+		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge=br0",
+		"external_ids:ovn-bridge-datapath-type="+Datapath(t), "external_ids:ovn-monitor-all=true", "--",
+		"set", "bridge", "br0", "fail_mode=secure")
 	h.StartController(t)
 	h.NB(t, "ls-add", "s", "--", "lsp-add", "s", "A", "--", "lsp-set-addresses", "A", kerneltest.Guest.String(),
 		"--", "lsp-set-port-security", "A", kerneltest.Guest.String(), "--", "lsp-add", "s", "B", "--", "lsp-set-addresses", "B", others)
