@@ -126,10 +126,14 @@ type DeviceStep struct {
 	Failover Failover   `json:"failover,omitempty"`
 	VF       VFID       `json:"vf,omitzero"`
 	Address  PCIAddress `json:"pci_address,omitempty"`
-	// Port is the VF's representor if Uplink.OnePort of its PF is set, else "". wait-guest also waits there for frames of the guest, which
-	// sends through its virtio NIC until its VF has a link, up to seconds after its driver has opened it.
+	// Port is the VF's representor if Uplink.OnePort of its PF is set, else "". wait-guest and follow-guest also wait there for frames of the
+	// guest, which sends through its virtio NIC until its VF has a link, up to seconds after its driver has opened it.
 	Port string `json:"port,omitempty"`
 }
+
+// SilentFor is how long a guest whose driver has opened its VF may send nothing through it before it is taken to have nothing to send.
+// A VF reports its link up to two seconds after it can receive.
+const SilentFor = 3 * time.Second
 
 // VFID returns the VF that the Step sets up or hot-plugs; NoVF if it does neither.
 func (s *Step) VFID() VFID {

@@ -178,7 +178,7 @@ func (c *Checker) Expect(pf string) { c.expect[pf] = true }
 
 func (c *Checker) add(code, subject, text string, repair ...model.Step) {
 	for i := range repair {
-		repair[i].Timeout = c.to.of(repair[i].Kind)
+		repair[i].Timeout = c.to.of(&repair[i])
 	}
 	c.out = append(c.out, model.Finding{Code: code, Subject: subject, Text: text, Repair: repair})
 }

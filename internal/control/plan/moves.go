@@ -185,7 +185,7 @@ func steps(p model.Step, order []model.StepKind, to Timeouts) []model.Step {
 
 // step returns a Step of that kind with the payloads that it needs.
 func step(k model.StepKind, p *model.Step, to Timeouts) model.Step {
-	s := model.Step{Kind: k, Subject: p.Subject, Timeout: to.of(k)}
+	s := model.Step{Kind: k, Subject: p.Subject}
 	switch k {
 	case model.StepBindVFIO, model.StepSetVF, model.StepSetMAC, model.StepClearVF:
 		s.VF = p.VF
@@ -196,17 +196,22 @@ func step(k model.StepKind, p *model.Step, to Timeouts) model.Step {
 	default:
 		s.Path = p.Path
 	}
+	s.Timeout = to.of(&s)
 	return s
 }
 
-func (t Timeouts) of(k model.StepKind) time.Duration {
-	switch k {
+func (t Timeouts) of(s *model.Step) time.Duration {
+	switch s.Kind {
 	case model.StepAttach:
 		return t.Attach
 	case model.StepWaitGuest:
 		return t.Guest
 	case model.StepDetach, model.StepWaitGone:
 		return t.Detach
+	case model.StepFollowGuest:
+		if s.Device.Port != "" {
+			return t.Kernel + model.SilentFor
+		}
 	}
 	return t.Kernel
 }

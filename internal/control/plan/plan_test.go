@@ -614,6 +614,11 @@ func TestRepresentorsNeedNoFilters(t *testing.T) {
 		found[0].Text != "is free but has a limit of 5kpps" || found[0].Repair[0].VF.Port != "rep1" {
 		t.Errorf("a limit left at a representor: found %+v", found)
 	}
+	pf.VFs[1].MaxPackets, pf.Uplink.OnePort, s.VMs[0].NICs[0].DualPath = 0, true, true
+	if found := NewChecker().Check(s, nobody{}, DefaultTimeouts); len(found) != 1 || found[0].Repair[0].Kind != model.StepFollowGuest ||
+		found[0].Repair[0].Device.Port != "rep0" || found[0].Repair[0].Timeout != DefaultTimeouts.Kernel+model.SilentFor {
+		t.Errorf("a switch with one port: found %+v, want time to wait for a frame at its representor", found)
+	}
 }
 
 // A finding names what is left on a free VF, and nothing that is not.

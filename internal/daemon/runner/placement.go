@@ -97,7 +97,9 @@ func (r *Placement) Run(ctx context.Context) error {
 			watching = r.observe(ctx)
 		case o := <-r.seen:
 			watching = false
-			r.decide(time.Now(), o)
+			if ctx.Err() == nil { // else it may say only that this ends
+				r.decide(time.Now(), o)
+			}
 		case res := <-r.results:
 			r.finish(res)
 			for more := true; more; { // one View for all results that are in

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,6 +104,34 @@ func stopAt(t *testing.T, n int, fails model.StepKind) {
 			t.Errorf("stopped at step %d, %q fails: the last step of %s is %s", n, fails, vm, last)
 		}
 	}
+}
+
+// A stop while the host is observed is no failure to observe it.
+func TestStopWhileObserving(t *testing.T) {
+	for range 20 { // the loop may see either first
+		synctest.Test(t, func(t *testing.T) {
+			core, err := loop.NewCore(model.Rules{Policy: "fair", Interval: time.Minute}, loop.DefaultOptions, &journal{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			r := (&Placement{Core: core, Source: untilStopped{}, Sample: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))}).Init()
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				r.calls <- func(time.Time) { cancel(); time.Sleep(time.Millisecond) } // the observation ends meanwhile
+			}()
+			if err := r.Run(ctx); err != nil || log.Len() > 0 {
+				t.Errorf("%v; it logged %s", err, &log)
+			}
+		})
+	}
+}
+
+type untilStopped struct{}
+
+func (untilStopped) Snapshot(ctx context.Context) (*model.Snapshot, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 // A stop does not wait for a guest that does not respond: its VM keeps both paths, and the journal keeps its Move.

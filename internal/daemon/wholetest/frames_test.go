@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 // packet is a packet socket at an interface, the far end of a veth pair.
 type packet struct {
-	t  *testing.T
+	t  testing.TB
 	fd int
 	at unix.SockaddrLinklayer
 }
@@ -26,7 +27,7 @@ func newPacket(t *testing.T, dev string) *packet {
 	kerneltest.Must(t, err)
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	kerneltest.Must(t, err)
-	p := &packet{t, fd, unix.SockaddrLinklayer{Ifindex: l.Index, Protocol: 0x0300}} // ETH_P_ALL in network order
+	p := &packet{reporter{t}, fd, unix.SockaddrLinklayer{Ifindex: l.Index, Protocol: 0x0300}} // ETH_P_ALL in network order
 	kerneltest.Must(t, errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 32<<20), // a reader that waits for a processor loses nothing
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
@@ -62,17 +63,24 @@ func (p *packet) waiting() []byte {
 
 // flow sends numbered frames at a fixed pace.
 type flow struct {
-	mark byte
-	mu   sync.Mutex
-	sent []time.Time
+	name  string
+	mark  byte
+	every time.Duration
+	has   func() int // how many have arrived, by the number of the last
+	mu    sync.Mutex
+	sent  []time.Time
+	gaps  []gap
 }
+
+// gap are the frames of a flow that may be lost: those under way when something happened, and those sent until all is at rest again.
+type gap struct{ from, end int }
 
 // inFlight is how many frames a switch in user space may have before it, which has a socket's buffer for them.
 const inFlight = 100
 
-// run sends until stop is closed. It waits for a switch that gets no processor: has is how many frames have arrived.
-func (f *flow) run(to, from [6]byte, every time.Duration, stop <-chan struct{}, has func() int, send func([]byte)) {
-	tick := time.NewTicker(every)
+// run sends until stop is closed. It goes slower while a switch gets no processor.
+func (f *flow) run(to, from [6]byte, stop <-chan struct{}, send func([]byte)) {
+	tick := time.NewTicker(f.every)
 	defer tick.Stop()
 	for n := uint32(0); ; n++ {
 		select {
@@ -80,7 +88,7 @@ func (f *flow) run(to, from [6]byte, every time.Duration, stop <-chan struct{}, 
 			return
 		case <-tick.C:
 		}
-		for waited := 0; int(n) > has()+inFlight && waited < 1000; waited++ { // those lost would never come
+		for waited := 0; int(n) > f.has()+inFlight && waited < 100; waited++ { // those lost would never come
 			time.Sleep(time.Millisecond)
 		}
 		f.mu.Lock()
@@ -96,4 +104,16 @@ func numbered(frame []byte, to [6]byte) (mark byte, n int, ok bool) {
 		return 0, 0, false
 	}
 	return frame[15], int(binary.BigEndian.Uint32(frame[16:])), true
+}
+
+// next returns the number of the next frame that is sent.
+func (f *flow) next() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.sent)
+}
+
+// forgiven reports whether a frame may be lost.
+func (f *flow) forgiven(n int) bool {
+	return slices.ContainsFunc(f.gaps, func(g gap) bool { return n >= g.from && n < g.end })
 }

@@ -12,10 +12,11 @@ import (
 )
 
 // A guest's driver takes some time before it opens a VF, and before it releases it. A VF reports its link later than it can receive: until
-// then the guest sends through its tap.
+// then the guest sends through its tap, after a boot for longer than the daemon takes to see that its driver is there.
 const (
 	probing   = 20 * time.Millisecond
 	linking   = 100 * time.Millisecond
+	booting   = 800 * time.Millisecond
 	releasing = 20 * time.Millisecond
 )
 
@@ -24,10 +25,9 @@ type arrivals struct{ tap, vf, accepted int }
 
 // guest is the guest of the domain: it receives on its active path only, as net_failover does.
 type guest struct {
-	t      *testing.T
-	nic    *nic
-	tap    *kerneltest.Port
-	fabric *fabric
+	t   testing.TB
+	nic *nic
+	tap *kerneltest.Port
 
 	mu     sync.Mutex
 	onVF   bool // receives there
@@ -42,7 +42,7 @@ type guest struct {
 
 func newGuest(t *testing.T, n *nic, f *fabric) *guest {
 	g := &guest{
-		t: t, nic: n, tap: kerneltest.NewPort(t, "tap0", ""), fabric: f,
+		t: reporter{t}, nic: n, tap: kerneltest.NewPort(t, "tap0", ""),
 		frames: map[byte]map[int]*arrivals{}, last: map[byte]int{}, cancel: func() {},
 	}
 	f.join(t, "tap0")
@@ -154,11 +154,16 @@ func (g *guest) plug() {
 	g.turn.Lock()
 	defer g.turn.Unlock()
 	g.nic.file("bus/pci/devices/"+vfAddress+"/enable", "1")
+	g.boot(linking)
+}
+
+// boot has the guest's driver look for the VF, which has its link so long after it was opened.
+func (g *guest) boot(linking time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.mu.Lock()
 	g.cancel = cancel
 	g.mu.Unlock()
-	go g.probe(ctx)
+	go g.probe(ctx, linking)
 }
 
 // giveUp ends a probe.
@@ -168,17 +173,23 @@ func (g *guest) giveUp() {
 	g.cancel()
 }
 
-// probe is the guest's driver: it opens the VF, and listens there as soon as the VF has a link.
-func (g *guest) probe(ctx context.Context) {
+// probe is the guest's driver: it opens the VF, and listens there as soon as the representor is up, whatever the switch does. A veth's end
+// passes frames then, not when it has a carrier.
+func (g *guest) probe(ctx context.Context, linking time.Duration) {
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	time.Sleep(probing)
-	kerneltest.IP(g.t, "link set "+vfNetdev+" up")
-	for !g.fabric.forwards(g.nic.representor()) {
-		if ctx.Err() != nil {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for start, up := time.Now(), false; !up || !shows(g.nic.representor(), "operstate", "up"); {
+		select {
+		case <-ctx.Done():
 			return
+		case <-tick.C:
 		}
-		time.Sleep(time.Millisecond)
+		if !up && time.Since(start) > probing {
+			kerneltest.IP(g.t, "link set "+vfNetdev+" up")
+			up = true
+		}
 	}
 	g.flip(true)
 	time.AfterFunc(linking, func() {
@@ -191,17 +202,23 @@ func (g *guest) probe(ctx context.Context) {
 
 // unplug is what the guest does when it is asked to release its VF, or QEMU says that it is gone.
 func (g *guest) unplug() {
+	time.Sleep(releasing)
+	g.shut()
+	if g.nic.end() != nil { // it has not vanished
+		g.nic.file("bus/pci/devices/"+vfAddress+"/enable", "0")
+	}
+}
+
+// shut ends the guest's driver.
+func (g *guest) shut() {
 	g.giveUp()
 	g.turn.Lock()
 	defer g.turn.Unlock()
-	time.Sleep(releasing)
 	g.flip(false)
 	g.nic.open(false)
-	if g.nic.end() == nil { // it has vanished
-		return
+	if g.nic.end() != nil {
+		kerneltest.IP(g.t, "link set "+vfNetdev+" down")
 	}
-	kerneltest.IP(g.t, "link set "+vfNetdev+" down")
-	g.nic.file("bus/pci/devices/"+vfAddress+"/enable", "0")
 }
 
 // has returns how many frames of a flow have come, by the number of the last.
@@ -215,7 +232,7 @@ func (g *guest) has(f *flow) int {
 type tally struct {
 	sent, lost  int
 	twice, none int           // came by both paths while the guest changed its path: it accepted both, or neither
-	longest     time.Duration // from the first to the last of a row of lost frames
+	longest     time.Duration // from the first of a row of lost frames to the next that came: a sender may go slower in between
 	since       time.Time     // the first of the row; zero: the last frame is not lost
 	wrong       []string      // frames that are lost, or came twice for another reason
 }
@@ -223,6 +240,9 @@ type tally struct {
 // row notes whether the next frame, sent at that time, is lost.
 func (c *tally) row(at time.Time, lost bool) {
 	c.sent++
+	if !c.since.IsZero() {
+		c.longest = max(c.longest, at.Sub(c.since))
+	}
 	if !lost {
 		c.since = time.Time{}
 		return
@@ -231,12 +251,10 @@ func (c *tally) row(at time.Time, lost bool) {
 	if c.since.IsZero() {
 		c.since = at
 	}
-	c.longest = max(c.longest, at.Sub(c.since))
 }
 
 // count judges the frames of a flow. A frame is lost if the switch sent it neither to the path on which the guest listened nor to both.
-// forgiven, if not nil, tells when others may be lost.
-func (g *guest) count(f *flow, forgiven func(sent time.Time) bool) (out tally) {
+func (g *guest) count(f *flow) (out tally) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for n, at := range f.sent {
@@ -251,7 +269,7 @@ func (g *guest) count(f *flow, forgiven func(sent time.Time) bool) (out tally) {
 		case a.accepted == 1 && a.tap <= 1 && a.vf <= 1:
 			continue
 		case lost:
-			if forgiven != nil && forgiven(at) {
+			if f.forgiven(n) {
 				continue
 			}
 		case a.tap == 1 && a.vf == 1 && changing && a.accepted == 0:

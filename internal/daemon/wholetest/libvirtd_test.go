@@ -49,7 +49,7 @@ const (
 
 // libvirtd answers for one domain.
 type libvirtd struct {
-	t      *testing.T
+	t      testing.TB
 	guest  *guest
 	change func() error
 
@@ -60,7 +60,7 @@ type libvirtd struct {
 
 // newLibvirtd listens at DIR/libvirt. change is called before each change of the domain by the daemon.
 func newLibvirtd(t *testing.T, dir string, change func() error, g *guest) *libvirtd {
-	d := &libvirtd{t: t, change: change, guest: g, hostdevs: map[string]string{}, conns: map[*lvConn]bool{}}
+	d := &libvirtd{t: reporter{t}, change: change, guest: g, hostdevs: map[string]string{}, conns: map[*lvConn]bool{}}
 	l, err := net.Listen("unix", filepath.Join(dir, "libvirt"))
 	kerneltest.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })

@@ -38,21 +38,31 @@ type NIC struct {
 	VFs   []map[uint16][]byte
 }
 
+// reporter fails a test from any goroutine: where t.FailNow may not be called, it says what is wrong and goes on.
+type reporter struct{ testing.TB }
+
+// Fatal implements testing.TB.
+func (r reporter) Fatal(args ...any) { r.Helper(); r.Error(args...) }
+
+// Fatalf implements testing.TB.
+func (r reporter) Fatalf(format string, args ...any) { r.Helper(); r.Errorf(format, args...) }
+
 // nic is the NIC of the site, which outlives the daemon.
 type nic struct {
-	t   *testing.T
+	t   testing.TB
 	sys string // the root of the sysfs that the daemon sees
 
 	mu     sync.Mutex
 	state  NIC
 	rep    string // name of the representor, "": there is no VF
+	made   int    // how many there were
 	pair   *packet
 	change func() error
 }
 
 // newNIC makes the NIC with a VF that no driver is bound to. change is called before each change of the kernel's state by the daemon.
 func newNIC(t *testing.T, dir string, change func() error) *nic {
-	n := &nic{t: t, sys: filepath.Join(dir, "sys"), change: change}
+	n := &nic{t: reporter{t}, sys: filepath.Join(dir, "sys"), change: change}
 	kerneltest.IP(t, "link add pf0 type veth peer name wire0")
 	t.Cleanup(func() { kerneltest.IP(t, "link del pf0") })
 	for _, dev := range []string{"pf0", "wire0"} {
@@ -83,7 +93,7 @@ func newNIC(t *testing.T, dir string, change func() error) *nic {
 	}
 	n.probes()
 	n.serve(filepath.Join(dir, "nic"))
-	n.create()
+	n.create(t)
 	t.Cleanup(func() {
 		if n.rep != "" {
 			kerneltest.IP(t, "link del "+n.rep)
@@ -121,19 +131,19 @@ func (n *nic) read(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// create is what `echo 1 > sriov_numvfs` does.
-func (n *nic) create() {
+// create is what `echo 1 > sriov_numvfs` does. The driver tells of the representor's port as soon as there is one.
+func (n *nic) create(t *testing.T) {
 	const name = "rep0"
-	kerneltest.IP(n.t, "link add "+name+" type veth peer name "+vfNetdev)
-	for _, dev := range []string{name, vfNetdev} {
-		kerneltest.Quiet(n.t, dev)
-	}
-	rep, err := net.InterfaceByName(name)
-	kerneltest.Must(n.t, err)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.rep, n.pair = name, newPacket(n.t, vfNetdev)
-	n.state.Ports[rep.Index] = vfPort
+	n.made++
+	index := 1000 + n.made
+	n.state.Ports[index] = vfPort
+	kerneltest.IP(t, fmt.Sprintf("link add %s index %d type veth peer name %s", name, index, vfNetdev))
+	for _, dev := range []string{name, vfNetdev} {
+		kerneltest.Quiet(t, dev)
+	}
+	n.rep, n.pair = name, newPacket(t, vfNetdev)
 	n.state.VFs = []map[uint16][]byte{{
 		unix.IFLA_VF_MAC: make([]byte, 32), unix.IFLA_VF_VLAN: sysif.Words(0, 0), unix.IFLA_VF_RATE: sysif.Words(0, 0),
 		unix.IFLA_VF_SPOOFCHK: sysif.Words(0), unix.IFLA_VF_TRUST: sysif.Words(0),
@@ -249,6 +259,7 @@ func (n *nic) probes() {
 	}()
 }
 
+// probe binds the VF if its driver_override says so.
 func (n *nic) probe() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -43,7 +43,6 @@ type site struct {
 	senders                       sync.WaitGroup
 	stop                          chan struct{}
 	silent                        sync.Once
-	gaps                          []window
 
 	mu   sync.Mutex
 	got  map[int]int // how often the peer received each of the guest's frames
@@ -199,13 +198,29 @@ func (s *site) differs(vf bool) string {
 	case s.nic.mac() != mac:
 		return fmt.Sprintf("the VF has MAC %s", s.nic.mac())
 	}
-	if at := s.fabric.routes(s.t); !slices.Equal(at, []string{port}) && (vf || len(at) > 0) {
+	if at := s.fabric.routes(s.t); !slices.Equal(at, []string{port}) && (vf || len(at) > 0 || !s.fabric.learns) {
 		return fmt.Sprintf("the switch sends the guest's frames to %v, not %s", at, port)
 	}
-	if left, _ := filepath.Glob(filepath.Join(s.dir, "sys/fs/bpf/*/mirrors/*")); len(left) > 0 {
+	if left := s.dualPaths(); len(left) > 0 {
 		return fmt.Sprintf("dual paths are left: %v", left)
 	}
 	return ""
+}
+
+// dualPaths returns the pins of the programs of dual paths.
+func (s *site) dualPaths() []string {
+	pins, err := filepath.Glob(filepath.Join(s.dir, "sys/fs/bpf/*/mirrors/*"))
+	kerneltest.Must(s.t, err)
+	return pins
+}
+
+// fedBoth reports whether the daemon has seen that the guest does not use its VF, and has made both paths receive.
+func (s *site) fedBoth() bool {
+	if len(s.dualPaths()) == 0 || !slices.Equal(s.fabric.routes(s.t), []string{"tap0"}) {
+		return false
+	}
+	status, err := s.api.Status(s.t.Context())
+	return err == nil && status.Moves.Active+status.Moves.Pending+status.Findings == 0
 }
 
 // ends waits until what was to be done before a change is done and has ended the daemon, and the next one has done what was asked for;

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/host/kernel/kerneltest"
 )
 
 var (
@@ -53,15 +55,10 @@ func TestVFComesAndGoes(t *testing.T) {
 func TestRepresentorIsRenamed(t *testing.T) {
 	onEachSwitch(t, func(s *site) {
 		s.want(true)
-		rename := func() {
-			s.nic.rename("eth7")
+		s.interrupted("renamed", func(begun func()) {
+			s.rename("eth7", begun)
 			s.settled(true)
-		}
-		if s.fabric.renamed {
-			s.interrupted("renamed", rename)
-		} else {
-			rename()
-		}
+		})
 		s.want(false)
 		s.nic.rename("rep0")
 		s.want(true)
@@ -71,27 +68,51 @@ func TestRepresentorIsRenamed(t *testing.T) {
 	})
 }
 
+// rename renames the representor.
+func (s *site) rename(to string, begun func()) {
+	if s.fabric.renamed {
+		begun()
+	}
+	s.nic.rename(to)
+}
+
 // A representor is renamed in the middle of a move: the move ends nevertheless, or is undone and made again under the new name.
 func TestRepresentorIsRenamedInAMove(t *testing.T) {
 	longForm(t)
 	onEachSwitch(t, func(s *site) {
 		names := []string{"eth7", "rep0"}
-		s.eachChange(func(vf bool, at int) (done bool) {
+		s.eachChange("the representor is renamed", *every, func(vf bool, at int) (done bool) {
 			s.want(!vf)
-			s.changes.before(at, func() error {
-				done = true
-				names[0], names[1] = names[1], names[0]
-				s.nic.rename(names[1])
-				return nil
-			})
-			if s.fabric.renamed {
-				s.interrupted(fmt.Sprintf("renamed before change %d of a move, plug %v", at, vf), func() { s.want(vf) })
-			} else {
+			s.interrupted(fmt.Sprintf("renamed before change %d of a move, plug %v", at, vf), func(begun func()) {
+				s.changes.before(at, func() error {
+					done = true
+					names[0], names[1] = names[1], names[0]
+					s.rename(names[1], begun)
+					return nil
+				})
 				s.want(vf)
-			}
-			s.changes.before(0, nil)
+				s.changes.before(0, nil)
+			})
 			return done
 		})
+		s.quit()
+		s.judge()
+	})
+}
+
+// A guest reboots: when it is back it is on its tap until its driver opens the VF again, and sends there until that has a link.
+func TestGuestReboots(t *testing.T) {
+	onEachSwitch(t, func(s *site) {
+		s.want(true)
+		for range few(4) {
+			s.interrupted("the guest reboots", func(begun func()) {
+				begun()
+				s.guest.shut()
+				kerneltest.WaitFor(s.t, "the daemon to see it, which takes less than a boot", s.fedBoth)
+			})
+			s.guest.boot(booting)
+			s.settled(true)
+		}
 		s.quit()
 		s.judge()
 	})
@@ -107,14 +128,15 @@ func TestVFVanishes(t *testing.T) {
 		} {
 			s.want(true)
 			rep := s.nic.representor()
-			s.interrupted(what, func() {
+			s.interrupted(what, func(begun func()) {
+				begun()
 				vanish()
 				s.settled(false)
 			})
 			if s.fabric.forget != nil {
 				s.fabric.forget(s.t, rep)
 			}
-			s.nic.create()
+			s.nic.create(s.t)
 		}
 		s.quit()
 		s.judge()
@@ -125,25 +147,26 @@ func TestVFVanishes(t *testing.T) {
 func TestVFVanishesInAMove(t *testing.T) {
 	longForm(t)
 	onEachSwitch(t, func(s *site) {
-		s.eachChange(func(vf bool, at int) (done bool) {
+		s.eachChange("the VF vanishes", *every, func(vf bool, at int) (done bool) {
 			s.want(!vf)
 			rep := s.nic.representor()
-			s.changes.before(at, func() error {
-				done = true
-				s.nic.vanish()
-				go s.virt.remove()
-				return nil
-			})
-			s.interrupted(fmt.Sprintf("the VF vanishes before change %d of a move, plug %v", at, vf), func() {
+			s.interrupted(fmt.Sprintf("the VF vanishes before change %d of a move, plug %v", at, vf), func(begun func()) {
+				s.changes.before(at, func() error {
+					done = true
+					begun()
+					s.nic.vanish()
+					go s.virt.remove()
+					return nil
+				})
 				s.ask(vf)
 				s.settles(func() bool { return vf && s.nic.representor() != "" })
+				s.changes.before(0, nil)
 			})
-			s.changes.before(0, nil)
 			if done {
 				if s.fabric.forget != nil {
 					s.fabric.forget(s.t, rep)
 				}
-				s.nic.create()
+				s.nic.create(s.t)
 			}
 			return done
 		})
@@ -158,15 +181,22 @@ func longForm(t *testing.T) {
 	}
 }
 
-// eachChange tries something in a plug and in an unplug, before one of their changes, or before each until a move makes fewer.
-func (s *site) eachChange(try func(vf bool, at int) (done bool)) {
+// eachChange tries something in a plug and in an unplug: before each of their changes, until a move makes fewer, or before a random one.
+func (s *site) eachChange(what string, each bool, try func(vf bool, at int) (done bool)) {
 	for _, vf := range []bool{true, false} {
-		if !*every {
-			try(vf, 1+rand.IntN(4))
-			continue
+		at := 0
+		if each {
+			for try(vf, at+1) {
+				at++
+			}
+		} else {
+			for at = 1 + rand.IntN(4); at > 0 && !try(vf, at); at-- {
+				continue
+			}
 		}
-		for at := 1; try(vf, at); at++ {
-			continue
+		s.t.Logf("%s before change %d of a move, and before each earlier one: %v; plug %v", what, at, each, vf)
+		if at == 0 || each && at < 2 {
+			s.t.Errorf("%s before change %d at most: too few were tried", what, at)
 		}
 	}
 }
@@ -186,27 +216,12 @@ func daemonEnds(s *site) {
 	}
 	term := func() error { return s.cmd.Process.Signal(syscall.SIGTERM) } // the change is made
 	for name, end := range map[string]func() error{"killed": kill, "told to end": term} {
-		last := map[bool]int{}
-		for _, vf := range []bool{true, false} {
-			for at := 1; ; at++ {
-				if testing.Short() {
-					at = 1 + rand.IntN(4)
-				}
-				s.want(!vf)
-				s.changes.before(at, end)
-				s.ask(vf)
-				if !s.ends(vf) {
-					break // it made fewer changes
-				}
-				if last[vf] = at; testing.Short() {
-					break
-				}
-			}
-		}
-		t.Logf("%s before change %d of a plug and %d of an unplug, and in the long form each before", name, last[true], last[false])
-		if min(last[true], last[false]) < 2 && !testing.Short() {
-			t.Error("these are too few")
-		}
+		s.eachChange("the daemon is "+name, !testing.Short(), func(vf bool, at int) bool {
+			s.want(!vf)
+			s.changes.before(at, end)
+			s.ask(vf)
+			return s.ends(vf)
+		})
 	}
 	seed := uint64(time.Now().UnixNano())
 	rnd := rand.New(rand.NewPCG(seed, 0))

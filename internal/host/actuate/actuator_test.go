@@ -380,12 +380,17 @@ func TestWaitGuest(t *testing.T) {
 func TestWaitGuestThatSends(t *testing.T) {
 	const late = 1700 * time.Millisecond
 	for name, c := range map[string]struct {
-		sends, gone time.Duration // after the start; 0: never
-		want        time.Duration
+		sends, gone    time.Duration // after the start; 0: never
+		unread, vanish time.Duration // when the representor can be read, and when the VM is gone
+		want           time.Duration
+		err            error
 	}{
 		"with its link":           {sends: late, want: late},
+		"not readable at first":   {sends: late, unread: time.Millisecond, want: late},
+		"not readable for long":   {sends: 2 * late, unread: late, want: 2 * late},
+		"VM gone meanwhile":       {vanish: late, want: 1750 * time.Millisecond, err: model.ErrGone},
 		"before its driver opens": {sends: 500 * time.Millisecond, want: time.Second},
-		"nothing":                 {want: time.Second + silentFor},
+		"nothing":                 {want: time.Second + model.SilentFor},
 		"representor gone":        {gone: late, want: late},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -399,12 +404,19 @@ func TestWaitGuestThatSends(t *testing.T) {
 			after(time.Second, func() { f.setOpen(addr(0), true) })
 			after(c.sends, func() { f.link("rep0").Counters.RxPackets++ })
 			after(c.gone, func() { f.links = f.links[:len(f.links)-1] })
+			if c.unread > 0 {
+				f.fail["Link"] = unix.EINTR
+				after(c.unread, func() { delete(f.fail, "Link") })
+			}
+			if c.vanish > 0 {
+				time.AfterFunc(c.vanish, func() { f.vanish(1) })
+			}
 			s := step(model.StepWaitGuest, 1, 0)
 			s.Device.Port = "rep0"
 			start := time.Now()
 			err := New(f, f.uplinks(), f, nil).Do(t.Context(), s)
-			if took := time.Since(start); err != nil || took < c.want || took > c.want+50*time.Millisecond {
-				t.Errorf("%s: %v after %v, want %v", name, err, took, c.want)
+			if took := time.Since(start); !errors.Is(err, c.err) || took < c.want || took > c.want+50*time.Millisecond {
+				t.Errorf("%s: %v after %v, want %v after %v", name, err, took, c.err, c.want)
 			}
 		})
 	}

@@ -28,7 +28,14 @@ func (a *Actuator) followGuest(ctx context.Context, up uplink.Writer, s model.St
 	} else if err != nil {
 		return err
 	}
+	before := a.heard(ctx, s.Device.Port)
 	at, err := a.listens(ctx, s)
+	if err == nil && at == onVF && s.Device.Port != "" { // until its VF has a link it sends through its virtio NIC, as after a plug
+		if err = a.feedBoth(ctx, up, s); err == nil {
+			a.waitFrame(ctx, s.Device.Port, before)
+			at, err = a.listens(ctx, s)
+		}
+	}
 	if err != nil {
 		return err
 	}

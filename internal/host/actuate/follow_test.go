@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/model"
@@ -65,6 +68,50 @@ func TestFollowGuest(t *testing.T) {
 		if got := paths(f); got != c.want || (err != nil) != c.err {
 			t.Errorf("%s: %s, error %v; want %s, an error: %v", c.name, got, err, c.want, c.err)
 		}
+	}
+}
+
+// Where the switch takes in the guest's frames at one port only, both paths hold until the guest sends through its VF.
+func TestFollowGuestThatSendsLate(t *testing.T) {
+	const both, late = "fdb=tap1 self=true mirror=true", 1700 * time.Millisecond
+	for name, c := range map[string]struct {
+		sends, closes time.Duration // after the start; 0: never
+		took          time.Duration
+		want          string
+	}{
+		"with its link": {late, 0, late, "fdb=pf0 self=false mirror=false"},
+		"nothing":       {0, 0, model.SilentFor, "fdb=pf0 self=false mirror=false"},
+		"closes again":  {0, late, model.SilentFor, both},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakeHost(1)
+			f.links = append(f.links, netdev.Link{Index: 99, Name: "rep0"})
+			f.fdb[mac(1)] = "pf0"
+			f.vm(id(1)).Hostdevs = []libvirt.Hostdev{{Alias: model.PassthroughAlias(mac(1)), Address: addr(0)}}
+			f.setOpen(addr(0), true)
+			after := func(d time.Duration, do func()) {
+				if d > 0 {
+					time.AfterFunc(d, func() { f.mu.Lock(); defer f.mu.Unlock(); do() })
+				}
+			}
+			after(c.sends, func() { f.link("rep0").Counters.RxPackets++ })
+			after(c.closes, func() { f.setOpen(addr(0), false) })
+			time.AfterFunc(late-time.Millisecond, func() {
+				if got := paths(f); got != both {
+					t.Errorf("%s: before it sends: %s, want %s", name, got, both)
+				}
+			})
+			s := step(model.StepFollowGuest, 1, 0)
+			s.Device.Port = "rep0"
+			start := time.Now()
+			err := New(f, f.uplinks(), f, nil).Do(t.Context(), s)
+			if took := time.Since(start); err != nil || took < c.took || took > c.took+50*time.Millisecond {
+				t.Errorf("%s: %v after %v, want %v", name, err, took, c.took)
+			}
+			if got := paths(f); got != c.want {
+				t.Errorf("%s: %s, want %s", name, got, c.want)
+			}
+		})
 	}
 }
 

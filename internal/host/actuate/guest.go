@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/host/libvirt"
+	"sluice/internal/host/netdev"
 	"sluice/internal/model"
 )
 
@@ -24,10 +25,7 @@ func (a *Actuator) attach(ctx context.Context, s model.Step) error {
 // waitGuest waits until the guest's driver has opened the VF and, if the Step names a port, until the guest sends through it. It gives up
 // if the VM goes away.
 func (a *Actuator) waitGuest(ctx context.Context, s model.Step) error {
-	before := uint64(0)
-	if s.Device.Port != "" {
-		before, _ = a.heard(ctx, s.Device.Port)
-	}
+	before := a.heard(ctx, s.Device.Port)
 	wait, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -35,38 +33,50 @@ func (a *Actuator) waitGuest(ctx context.Context, s model.Step) error {
 		a.whileThere(wait, s.Subject.VM, cancel)
 	}()
 	err := a.kernel.WaitDriver(wait, s.Device.Address, true)
-	if err == nil && s.Device.Port != "" {
+	if err == nil {
 		a.waitFrame(wait, s.Device.Port, before)
 	}
 	gone := context.Cause(wait)
 	cancel(nil)
 	<-watched
-	if err != nil && errors.Is(gone, model.ErrGone) {
+	if errors.Is(gone, model.ErrGone) {
 		return gone
 	}
 	return err
 }
 
-// silentFor is how long a guest whose driver has opened its VF may send nothing through it before it is taken to have nothing to send.
-// A VF reports its link up to two seconds after it can receive.
-const silentFor = 3 * time.Second
-
-// heard returns how many frames have come in from a VF at its representor.
-func (a *Actuator) heard(ctx context.Context, port string) (uint64, error) {
-	l, err := a.kernel.Link(ctx, port)
-	return l.Counters.RxPackets, err
+// heard returns how many frames have come in from a VF at its representor, or why that cannot be said. No name is no representor.
+func (a *Actuator) heard(ctx context.Context, port string) (c count) {
+	if port != "" {
+		var l netdev.Link
+		l, c.err = a.kernel.Link(ctx, port)
+		c.frames = l.Counters.RxPackets
+	}
+	return c
 }
 
-// waitFrame waits until more frames have come in than before, for silentFor at most. That a representor is gone is for the next Steps to
-// say.
-func (a *Actuator) waitFrame(ctx context.Context, port string, before uint64) {
-	ctx, cancel := context.WithTimeout(ctx, silentFor)
+type count struct {
+	frames uint64
+	err    error
+}
+
+// waitFrame waits until more frames have come in than before, for model.SilentFor at most. That a representor is gone is for the next
+// Steps to say.
+func (a *Actuator) waitFrame(ctx context.Context, port string, before count) {
+	if port == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, model.SilentFor)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if n, err := a.heard(ctx, port); err != nil || n > before {
+		now := a.heard(ctx, port)
+		switch {
+		case errors.Is(now.err, model.ErrGone), now.err == nil && before.err == nil && now.frames > before.frames:
 			return
+		case before.err != nil:
+			before = now
 		}
 		select {
 		case <-ctx.Done():

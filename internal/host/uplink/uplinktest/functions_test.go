@@ -18,6 +18,7 @@ import (
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/ovs"
+	"sluice/internal/host/uplink/ovstest"
 	"sluice/internal/model"
 )
 
@@ -30,24 +31,24 @@ type end struct {
 
 // functionHost is a host of Open vSwitch with taps of two functions of virtual PFs, an uplink, and another VM, whose frames must arrive.
 type functionHost struct {
-	*ovsHost
+	*ovstest.Host
 	uplink.FunctionPorts
 	fn, fn2, wire, vm end
 	calls             int
 }
 
 func newFunctionHost(t *testing.T) *functionHost {
-	h := &functionHost{ovsHost: startOVS(t)}
+	h := &functionHost{Host: ovstest.Start(t)}
 	at := func(i byte, name string) end {
 		e := end{Port: kerneltest.NewPort(t, name, ""), mac: model.MAC{2, 0, 0, 0, 1, i}}
-		vsctl(t, "add-port", "br0", name)
+		ovstest.VSCtl(t, "add-port", "br0", name)
 		return e
 	}
 	h.fn, h.fn2, h.wire, h.vm = at(1, guestTap), at(2, otherTap), at(3, "wire0"), at(4, "vm0")
 	k := newKernel(t)
 	s := ovs.New(kerneltest.Soon(t), k, slog.New(slog.DiscardHandler))
 	t.Cleanup(s.Close)
-	if datapath(t) != "system" {
+	if ovstest.Datapath(t) != "system" {
 		s.AllowUserspace()
 	}
 	h.FunctionPorts = uplink.FunctionPorts{PortKernel: k, Other: s}
@@ -138,9 +139,9 @@ func TestFunctionsAreIsolatedInOpenVSwitch(t *testing.T) {
 	check("one is isolated", false)
 	h.set(t, h.fn, true)
 	check("both are", true)
-	h.restartSwitch(t)
+	restartSwitch(t, h.Host)
 	check("after ovs-vswitchd started again", true)
-	vsctl(t, "set", "port", guestTap, "protected=false")
+	ovstest.VSCtl(t, "set", "port", guestTap, "protected=false")
 	h.holds(t, h.fn, "br0", false)
 	h.set(t, h.fn, true)
 	check("repaired", true)
@@ -251,7 +252,7 @@ func answerOnly(t *testing.T) (end func()) {
 // TestFunctionsUnderOpenVSwitch: the policy of a function holds on Open vSwitch's kernel datapath, also after ovs-vswitchd has started
 // again.
 func TestFunctionsUnderOpenVSwitch(t *testing.T) {
-	if datapath(t) != "system" {
+	if ovstest.Datapath(t) != "system" {
 		t.Skip("in user space frames do not pass programs at taps: the lab has the kernel's datapath")
 	}
 	h := newFunctionHost(t)
@@ -280,7 +281,7 @@ func TestFunctionsUnderOpenVSwitch(t *testing.T) {
 				t.Errorf("%s: frames %s from %s pass to %s: %v, want %v", when, x.what, x.from.Name, x.to.Name, got, x.want)
 			}
 		}
-		h.restartSwitch(t)
+		restartSwitch(t, h.Host)
 	}
 }
 
@@ -302,7 +303,7 @@ func TestFunctionsRefuse(t *testing.T) {
 		{"add-br br1 -- del-port tap0 -- add-port br1 tap0", "del-port tap0 -- add-port br0 tap0", "it is a port of br1, not of br0"},
 	} {
 		h.set(t, h.fn, false)
-		vsctl(t, strings.Fields(x.make)...)
+		ovstest.VSCtl(t, strings.Fields(x.make)...)
 		bridge := ""
 		if strings.Contains(x.make, "br1") {
 			bridge = "br1"
@@ -313,6 +314,6 @@ func TestFunctionsRefuse(t *testing.T) {
 		if !errors.Is(err, model.ErrPermanent) || !strings.Contains(err.Error(), x.why) {
 			t.Errorf("%s: %v, want %q", x.make, err, x.why)
 		}
-		vsctl(t, strings.Fields(x.undo)...)
+		ovstest.VSCtl(t, strings.Fields(x.undo)...)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink/ovs"
+	"sluice/internal/host/uplink/ovstest"
 	"sluice/internal/model"
 )
 
@@ -21,68 +22,26 @@ func forbid(frame []byte) []byte {
 	return frame
 }
 
-// ovnHost is a host of OVN whose integration bridge is br0. Its logical switch has the ports A, of the guest at tap0, to which an access
-// list drops one type of frames, and B, at tap1.
-type ovnHost struct {
-	*ovsHost
-	controller *exec.Cmd
-	dir        string
-}
-
-func startOVN(t *testing.T) *ovnHost {
-	for _, tool := range []string{"ovn-northd", "ovn-controller", "ovn-nbctl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			kerneltest.Lacks(t, "OVN (apt-get install ovn-central ovn-host): "+err.Error())
-		}
-	}
-	h := &ovnHost{ovsHost: startOVS(t), dir: os.Getenv("OVS_RUNDIR")}
-	t.Setenv("OVN_RUNDIR", h.dir)
-	for _, db := range []string{"nb", "sb"} {
-		file := filepath.Join(h.dir, db+".db")
-		tool(t, "ovsdb-tool", "create", file, "/usr/share/ovn/ovn-"+db+".ovsschema")
-		daemon(t, "ovsdb-server", file, "--remote=p"+h.socket(db), "--pidfile="+filepath.Join(h.dir, db+".pid"), "--no-chdir",
-			"--unixctl="+filepath.Join(h.dir, db+".ctl"))
-		kerneltest.WaitFor(t, "the database of "+db, func() bool {
-			return exec.Command("ovn-"+db+"ctl", "--db="+h.socket(db), "--timeout=5", "init").Run() == nil
-		})
-	}
-	daemon(t, "ovn-northd", "--ovnnb-db="+h.socket("nb"), "--ovnsb-db="+h.socket("sb"), "--pidfile", "--no-chdir")
-	vsctl(t, "set", "open", ".", "external_ids:system-id=here", "external_ids:ovn-remote="+h.socket("sb"), "external_ids:ovn-encap-type=geneve",
-		"external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge=br0", "external_ids:ovn-bridge-datapath-type="+datapath(t),
-		"external_ids:ovn-monitor-all=true", "--", "set", "bridge", "br0", "fail_mode=secure")
-	h.control(t)
-	h.nb(t, "ls-add", "s", "--", "lsp-add", "s", "A", "--", "lsp-set-addresses", "A", kerneltest.Guest.String(), "--", "lsp-set-port-security", "A",
-		kerneltest.Guest.String(), "--", "lsp-add", "s", "B", "--", "lsp-set-addresses", "B", kerneltest.Other.String()+" "+kerneltest.Stray.String(), "--", "acl-add", "s",
-		"to-lport", "1000", `outport == "A" && eth.type == 0x88b6`, "drop")
+// startOVN starts OVN with an access list that drops one type of frames to the guest.
+func startOVN(t *testing.T) *ovstest.Host {
+	h := ovstest.StartOVN(t, kerneltest.Other.String()+" "+kerneltest.Stray.String())
+	h.NB(t, "acl-add", "s", "to-lport", "1000", `outport == "A" && eth.type == 0x88b6`, "drop")
 	return h
-}
-
-func (h *ovnHost) socket(db string) string { return "unix:" + filepath.Join(h.dir, db+".sock") }
-
-// control starts ovn-controller.
-func (h *ovnHost) control(t *testing.T) {
-	h.controller = daemon(t, "ovn-controller", h.ovsHost.socket(), "--pidfile", "--no-chdir")
-}
-
-// nb changes what OVN is to do, and waits until this host does it.
-func (h *ovnHost) nb(t *testing.T, args ...string) {
-	t.Helper()
-	tool(t, "ovn-nbctl", append([]string{"--db=" + h.socket("nb"), "--timeout=60", "--wait=hv"}, args...)...)
 }
 
 // ovnWorld is OVN with a tap "rep0" that the kernel is said to show as the representor of the VF. Frames that leave it are those that a NIC
 // would pass to the VF.
 func ovnWorld(t *testing.T) world { return ovnWorldOf(t, startOVN(t)) }
 
-func ovnWorldOf(t *testing.T, _ *ovnHost) world {
+func ovnWorldOf(t *testing.T, _ *ovstest.Host) world {
 	lan := kerneltest.LAN{
 		PF: kerneltest.NewPort(t, "pf0", ""), Tap: kerneltest.NewPort(t, guestTap, ""), Peer: kerneltest.NewPort(t, otherTap, ""),
 	}
 	rep := kerneltest.NewPort(t, "rep0", "")
 	kerneltest.IP(t, "link set rep0 down")
-	vsctl(t, "add-port", "br0", guestTap, "--", "set", "interface", guestTap, "external_ids:iface-id=A", "external_ids:attached-mac="+
+	ovstest.VSCtl(t, "add-port", "br0", guestTap, "--", "set", "interface", guestTap, "external_ids:iface-id=A", "external_ids:attached-mac="+
 		kerneltest.Guest.String())
-	vsctl(t, "add-port", "br0", otherTap, "--", "set", "interface", otherTap, "external_ids:iface-id=B")
+	ovstest.VSCtl(t, "add-port", "br0", otherTap, "--", "set", "interface", otherTap, "external_ids:iface-id=B")
 	for _, tap := range []string{guestTap, otherTap} {
 		kerneltest.WaitFor(t, "OVN to know "+tap, func() bool { return idOf(tap, "ovn-installed") == "true" })
 	}
@@ -91,14 +50,14 @@ func ovnWorldOf(t *testing.T, _ *ovnHost) world {
 	t.Cleanup(s.Close)
 	o := s.OVN()
 	w := realWorld(t, k, o, lan, rep, func(t *testing.T, port string) {
-		vsctl(t, "add-port", "br0", port)
+		ovstest.VSCtl(t, "add-port", "br0", port)
 		kerneltest.WaitFor(t, "the database to tell of "+port, func() bool {
 			_, ok := o.Tap(nil, &netdev.Link{Name: port})
 			return ok
 		})
 	})
 	w.eswitch, w.filters, w.announced, w.learns, w.rules = model.EswitchSwitchdev, nil, nil, true, true
-	w.change = func(t *testing.T) { vsctl(t, "set", "interface", guestTap, "external_ids:vm-id=7") }
+	w.change = func(t *testing.T) { ovstest.VSCtl(t, "set", "interface", guestTap, "external_ids:vm-id=7") }
 	links := w.links
 	w.links = func(t *testing.T) []netdev.Link {
 		all := links(t)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/uplink/ovstest"
 	"sluice/internal/model"
 )
 
@@ -79,16 +80,16 @@ func TestOVNRestarts(t *testing.T) {
 	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
 	for name, restart := range map[string]func(){
 		"ovn-controller": func() {
-			kill(h.controller)
-			h.control(t)
+			ovstest.Kill(h.Controller)
+			h.StartController(t)
 		},
 		"ovs-vswitchd": func() {
-			kill(h.vswitchd)
-			h.startSwitch(t)
+			ovstest.Kill(h.Switch)
+			h.StartSwitch(t)
 		},
 		"ovsdb-server": func() {
-			kill(h.database)
-			h.startDatabase(t)
+			ovstest.Kill(h.Database)
+			h.StartDatabase(t)
 		},
 	} {
 		restart()
@@ -99,7 +100,7 @@ func TestOVNRestarts(t *testing.T) {
 		})
 		t.Logf("%s: the VF receives %s after its start", name, time.Since(start).Round(time.Millisecond))
 		kerneltest.WaitFor(t, "OVN to have its ports", func() bool {
-			return exec.Command("ovn-nbctl", "--db="+h.socket("nb"), "--timeout=5", "--wait=hv", "sync").Run() == nil
+			return exec.Command("ovn-nbctl", "--db="+h.Socket("nb"), "--timeout=5", "--wait=hv", "sync").Run() == nil
 		})
 		for w.vf.Waiting(t) != nil { // frames that waited
 		}
@@ -126,14 +127,14 @@ func TestOVNWithoutController(t *testing.T) {
 	w := ovnWorldOf(t, h)
 	p := w.step(t, guestTap, kerneltest.Guest)
 	kerneltest.Must(t, w.toBoth(kerneltest.Soon(t), p))
-	kill(h.controller)
+	ovstest.Kill(h.Controller)
 	if err := w.ToVF(kerneltest.Soon(t), p); err == nil || !strings.Contains(err.Error(), "ovn-controller") {
 		t.Errorf("without ovn-controller: %v", err)
 	}
 	if tap, vf := w.reach(t); !tap || !vf {
 		t.Errorf("without ovn-controller: at the tap %v, at the VF %v", tap, vf)
 	}
-	h.control(t)
+	h.StartController(t)
 	kerneltest.Must(t, w.ToTap(kerneltest.Soon(t), p))
 	kerneltest.Must(t, w.ToOne(kerneltest.Soon(t), p))
 	if tap, vf := w.reach(t); !tap || vf {
@@ -155,14 +156,14 @@ func TestOVNChangedByOthers(t *testing.T) {
 	}
 	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
 
-	vsctl(t, "del-port", "rep0")
+	ovstest.VSCtl(t, "del-port", "rep0")
 	told("the representor's end", 0)
 	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
 	if tap, vf := w.reach(t); tap || !vf {
 		t.Errorf("the representor's port was deleted, and mended: at the tap %v, at the VF %v", tap, vf)
 	}
 
-	vsctl(t, "del-port", "rep0", "--", "add-br", "br1", "--", "set", "bridge", "br1", "datapath_type="+datapath(t), "--", "add-port", "br1", "rep0")
+	ovstest.VSCtl(t, "del-port", "rep0", "--", "add-br", "br1", "--", "set", "bridge", "br1", "datapath_type="+ovstest.Datapath(t), "--", "add-port", "br1", "rep0")
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", "br1").Run() })
 	told("the representor in another bridge", 0)
 	if err := w.ToVF(kerneltest.Soon(t), p); !errors.Is(err, model.ErrPermanent) {
@@ -172,11 +173,11 @@ func TestOVNChangedByOthers(t *testing.T) {
 	if id := idOf(guestTap, "iface-id"); id != "A" {
 		t.Errorf("back at the tap: iface-id %q", id)
 	}
-	vsctl(t, "del-br", "br1")
+	ovstest.VSCtl(t, "del-br", "br1")
 	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
 
-	h.nb(t, "lsp-add", "s", "C", "--", "lsp-set-addresses", "C", kerneltest.Guest.String(), "--", "lsp-del", "A")
-	vsctl(t, "set", "interface", guestTap, "external_ids:iface-id=C")
+	h.NB(t, "lsp-add", "s", "C", "--", "lsp-set-addresses", "C", kerneltest.Guest.String(), "--", "lsp-del", "A")
+	ovstest.VSCtl(t, "set", "interface", guestTap, "external_ids:iface-id=C")
 	told("the new logical port at the tap", 0)
 	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
 	if id, at := idOf("rep0", "iface-id"), idOf(guestTap, "iface-id"); id != "C" || at != "" {
@@ -186,13 +187,13 @@ func TestOVNChangedByOthers(t *testing.T) {
 		t.Errorf("with the other logical port: at the tap %v, at the VF %v", tap, vf)
 	}
 
-	vsctl(t, "remove", "interface", "rep0", "external_ids", "iface-id")
+	ovstest.VSCtl(t, "remove", "interface", "rep0", "external_ids", "iface-id")
 	told("the end of the logical port", 0)
 	if err := w.ToVF(kerneltest.Soon(t), p); !errors.Is(err, model.ErrPermanent) {
 		t.Errorf("somebody took the logical port away: %v", err)
 	}
 
-	vsctl(t, "set", "interface", guestTap, "external_ids:iface-id=C")
+	ovstest.VSCtl(t, "set", "interface", guestTap, "external_ids:iface-id=C")
 	// Check is content with what the tap had before, too: that it has got a logical port again is seen by the step alone.
 	kerneltest.WaitFor(t, "the logical port at the tap to be seen", func() bool { return w.ToVF(kerneltest.Soon(t), p) == nil })
 	w.unplug(t)

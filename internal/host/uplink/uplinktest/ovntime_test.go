@@ -27,9 +27,9 @@ func TestOVNMoveTime(t *testing.T) {
 		name := fmt.Sprint("x", i)
 		args = append(args, "--", "lsp-add", "s", name, "--", "lsp-set-addresses", name, fmt.Sprintf("02:00:00:00:%02x:%02x", i/256, i%256))
 	}
-	h.nb(t, args[1:]...)
+	h.NB(t, args[1:]...)
 	p := w.step(t, guestTap, kerneltest.Guest)
-	db := "--db=unix:" + filepath.Join(h.dir, "db.sock")
+	db := "--db=unix:" + filepath.Join(h.Dir, "db.sock")
 	plain := func(from, to string) {
 		out, err := exec.Command("ovs-vsctl", db, "--no-wait", "remove", "interface", from, "external_ids", "iface-id", "--", "remove", "interface",
 			from, "external_ids", "ovn-installed", "--", "set", "interface", to, "external_ids:iface-id=A", "--", "remove", "interface", to,

@@ -10,19 +10,20 @@ import (
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/netdev"
 	"sluice/internal/host/uplink"
+	"sluice/internal/host/uplink/ovstest"
 )
 
 // TestOVSRestarts: a guest on its VF stays reachable while ovs-vswitchd is gone and back with empty tables, and the topology is known while
 // the database is gone, and followed again when it is back.
 func TestOVSRestarts(t *testing.T) {
-	o := startOVS(t)
+	o := ovstest.Start(t)
 	w := worldOf(t)
 	p := w.step(t, guestTap, kerneltest.Guest)
 	kerneltest.Must(t, w.toBoth(kerneltest.Soon(t), p))
 	kerneltest.Must(t, w.ToVF(kerneltest.Soon(t), p))
 	kerneltest.Must(t, w.ToOne(kerneltest.Soon(t), p))
 
-	o.restartSwitch(t)
+	restartSwitch(t, o)
 	if got := w.routes(t, p.MAC); len(got) > 0 {
 		t.Errorf("the route to %v is not reported as incomplete", got)
 	}
@@ -31,15 +32,15 @@ func TestOVSRestarts(t *testing.T) {
 		t.Errorf("after ovs-vswitchd restarted: at the tap %v, at the VF %v", tap, vf)
 	}
 
-	kill(o.database)
+	ovstest.Kill(o.Database)
 	kerneltest.Must(t, w.ToTap(kerneltest.Soon(t), p))
 	if up, _, ok := w.find(t, "pf0"); !ok || up.Why != "" {
 		t.Errorf("without the database: %+v, %v", up, ok)
 	}
-	o.startDatabase(t)
+	o.StartDatabase(t)
 	kerneltest.NewPort(t, "tap5", "")
 	kerneltest.WaitFor(t, "the database", func() bool {
-		return exec.Command("ovs-vsctl", "--db="+o.socket(), "--timeout=5", "--may-exist", "add-port", "br0", "tap5", "tag=9").Run() == nil
+		return exec.Command("ovs-vsctl", "--db="+o.Socket("db"), "--timeout=5", "--may-exist", "add-port", "br0", "tap5", "tag=9").Run() == nil
 	})
 	kerneltest.WaitFor(t, "the new port to be known", func() bool {
 		at, ok := w.Tap(nil, &netdev.Link{Name: "tap5"})
@@ -59,10 +60,10 @@ func TestTagChangesUnderAVF(t *testing.T) {
 	for _, tag := range []int{7, 9, 0} {
 		set := func(port string) {
 			if tag == 0 {
-				vsctl(t, "clear", "port", port, "tag")
+				ovstest.VSCtl(t, "clear", "port", port, "tag")
 				return
 			}
-			vsctl(t, "set", "port", port, fmt.Sprintf("tag=%d", tag))
+			ovstest.VSCtl(t, "set", "port", port, fmt.Sprintf("tag=%d", tag))
 		}
 		set(guestTap)
 		s.until(fmt.Sprintf("the VF is in VLAN %d", tag), func() bool { return s.vfs[0].VLAN == tag })

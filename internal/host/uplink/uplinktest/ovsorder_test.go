@@ -9,6 +9,7 @@ import (
 	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/tap"
+	"sluice/internal/host/uplink/ovstest"
 	"sluice/internal/model"
 )
 
@@ -16,10 +17,10 @@ import (
 // datapath for what the guest sends, and limits before the tap and before copies for what it receives; also after ovs-vswitchd has started
 // again.
 func TestOrderUnderOpenVSwitch(t *testing.T) {
-	if datapath(t) != "system" {
+	if ovstest.Datapath(t) != "system" {
 		t.Skip("in user space frames do not pass programs at taps: the lab has the kernel's datapath")
 	}
-	o := startOVS(t)
+	o := ovstest.Start(t)
 	w := worldOf(t)
 	c := &counted{t: t, k: newKernel(t), world: w}
 	guest, peer := w.tap, w.from[0]
@@ -43,7 +44,7 @@ func TestOrderUnderOpenVSwitch(t *testing.T) {
 	c.police(limit, limit)
 	limited("limits")
 
-	o.restartSwitch(t)
+	restartSwitch(t, o)
 	c.police(0, 0)
 	c.learn()
 	c.police(limit, limit)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/uplink/ovstest"
 	"sluice/internal/model"
 )
 
@@ -93,7 +94,7 @@ var hostFaults = []hostFault{
 		name: "representor in another bridge", representors: true,
 		do: func(s *site) {
 			if s.isOVS() {
-				vsctl(s.t, "del-port", "rep0")
+				ovstest.VSCtl(s.t, "del-port", "rep0")
 			}
 			kerneltest.IP(s.t, "link add br9 type bridge")
 			s.t.Cleanup(func() { kerneltest.IP(s.t, "link delete br9") })
@@ -105,7 +106,7 @@ var hostFaults = []hostFault{
 		name: "representor out of the bridge", long: true, representors: true, onVF: true, within: true,
 		do: func(s *site) {
 			if s.isOVS() {
-				vsctl(s.t, "del-port", "rep0")
+				ovstest.VSCtl(s.t, "del-port", "rep0")
 				return
 			}
 			kerneltest.IP(s.t, "link set rep0 nomaster")
@@ -120,10 +121,10 @@ var hostFaults = []hostFault{
 		do: func(s *site) {
 			switch {
 			case s.isOVN(): // ovn-controller makes it again
-				vsctl(s.t, "del-br", "br0")
+				ovstest.VSCtl(s.t, "del-br", "br0")
 				kerneltest.WaitFor(s.t, "OVN's bridge", func() bool { return bridgeExists("br0") })
 			case s.isOVS():
-				vsctl(s.t, "del-br", "br0", "--", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type="+datapath(s.t))
+				ovstest.VSCtl(s.t, "del-br", "br0", "--", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type="+ovstest.Datapath(s.t))
 			default:
 				kerneltest.IP(s.t, "link delete br0")
 				kerneltest.IP(s.t, "link add br0 type bridge mcast_snooping 0 forward_delay 0")
@@ -160,7 +161,7 @@ func (s *site) isOVN() bool { return s.world.Kind() == "ovn" }
 // leave takes a port out of the switch, and join puts it into it, as the host's manager does.
 func (s *site) leave(port string) {
 	if s.isOVS() {
-		vsctl(s.t, "del-port", port)
+		ovstest.VSCtl(s.t, "del-port", port)
 	} else {
 		kerneltest.IP(s.t, "link set "+port+" nomaster")
 	}
@@ -173,9 +174,9 @@ func (s *site) join(port string) {
 		kerneltest.WaitForwarding(s.t, port)
 	case s.isOVN() && id == "": // the PF is in no bridge of OVN
 	case s.isOVN():
-		vsctl(s.t, "--may-exist", "add-port", "br0", port, "--", "set", "interface", port, "external_ids:iface-id="+id)
+		ovstest.VSCtl(s.t, "--may-exist", "add-port", "br0", port, "--", "set", "interface", port, "external_ids:iface-id="+id)
 	default:
-		vsctl(s.t, "--may-exist", "add-port", "br0", port)
+		ovstest.VSCtl(s.t, "--may-exist", "add-port", "br0", port)
 	}
 }
 
@@ -225,14 +226,14 @@ func TestFaultsOfTheHost(t *testing.T) {
 // TestDatabaseGoneInAMove: when the database of Open vSwitch is gone in the middle of a move and back later, and when its answer to a
 // transaction is lost, the move ends. (While it is gone, a switch in user space passes no frames, with or without Sluice.)
 func TestDatabaseGoneInAMove(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) (world, *ovsHost){
-		"open vswitch": func(t *testing.T) (world, *ovsHost) {
-			o := startOVS(t)
+	for name, start := range map[string]func(*testing.T) (world, *ovstest.Host){
+		"open vswitch": func(t *testing.T) (world, *ovstest.Host) {
+			o := ovstest.Start(t)
 			return worldOf(t), o
 		},
-		"ovn": func(t *testing.T) (world, *ovsHost) {
+		"ovn": func(t *testing.T) (world, *ovstest.Host) {
 			h := startOVN(t)
-			return ovnWorldOf(t, h), h.ovsHost
+			return ovnWorldOf(t, h), h
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +259,7 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 					s.process.on = func(change string) {
 						if change == at && !gone {
 							gone = true
-							kill(o.database)
+							ovstest.Kill(o.Database)
 						}
 					}
 					s.pinned = onVF
@@ -269,7 +270,7 @@ func TestDatabaseGoneInAMove(t *testing.T) {
 					}
 					tried++
 					when := fmt.Sprintf("the database ends before %s of a move to the VF: %v", at, onVF)
-					o.startDatabase(t)
+					o.StartDatabase(t)
 					s.settle(when, onVF)
 				}
 				if !s.isOVN() {

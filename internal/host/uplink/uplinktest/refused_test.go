@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/bridge"
 	"sluice/internal/host/uplink/ovs"
+	"sluice/internal/host/uplink/ovstest"
 	"sluice/internal/host/vf"
 	"sluice/internal/model"
 )
@@ -218,13 +218,11 @@ func vswitchOf(t *testing.T, commands []string, k ovs.Kernel, p *process) *ovs.S
 	dir := t.TempDir()
 	t.Setenv("OVS_RUNDIR", dir)
 	if len(commands) > 0 {
-		tool(t, "ovsdb-tool", "create", filepath.Join(dir, "conf.db"), schema(t))
-		o := &ovsHost{}
-		o.startDatabase(t)
+		h := ovstest.New(t)
+		dir = h.Dir
 		do := func(args string) error {
-			return exec.Command("ovs-vsctl", append([]string{"--db=" + o.socket(), "--timeout=60", "--no-wait"}, strings.Fields(args)...)...).Run()
+			return exec.Command("ovs-vsctl", append([]string{"--db=" + h.Socket("db"), "--timeout=60", "--no-wait"}, strings.Fields(args)...)...).Run()
 		}
-		kerneltest.WaitFor(t, "the database", func() bool { return do("init") == nil })
 		for _, c := range append([]string{"add-br br0 -- add-port br0 vnet0"}, commands...) {
 			if err := do(c); err != nil {
 				t.Fatalf("ovs-vsctl %s: %v", c, err)

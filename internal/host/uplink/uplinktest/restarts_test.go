@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/host/kernel/kerneltest"
+	"sluice/internal/host/uplink/ovstest"
 	"sluice/internal/model"
 )
 
@@ -30,21 +31,21 @@ func TestWhatRestartsLose(t *testing.T) {
 		t.Skip("without -restarts")
 	}
 	t.Run("open vswitch", func(t *testing.T) {
-		o := startOVS(t)
+		o := ovstest.Start(t)
 		w := worldOf(t)
 		plain := kerneltest.NewPort(t, plainTap, "")
-		vsctl(t, "add-port", "br0", plainTap)
-		measureRestarts(t, w, plain, o.daemons(t))
+		ovstest.VSCtl(t, "add-port", "br0", plainTap)
+		measureRestarts(t, w, plain, daemons(t, o))
 	})
 	t.Run("ovn", func(t *testing.T) {
 		h := startOVN(t)
 		w := ovnWorldOf(t, h)
 		plain := kerneltest.NewPort(t, plainTap, "")
-		h.nb(t, "lsp-add", "s", "P", "--", "lsp-set-addresses", "P", plainGuest.String())
-		vsctl(t, "add-port", "br0", plainTap, "--", "set", "interface", plainTap, "external_ids:iface-id=P")
+		h.NB(t, "lsp-add", "s", "P", "--", "lsp-set-addresses", "P", plainGuest.String())
+		ovstest.VSCtl(t, "add-port", "br0", plainTap, "--", "set", "interface", plainTap, "external_ids:iface-id=P")
 		kerneltest.WaitFor(t, "OVN to know the other guest", func() bool { return idOf(plainTap, "ovn-installed") == "true" })
-		measureRestarts(t, w, plain, append(h.daemons(t), service{
-			"ovn-controller", func() *exec.Cmd { return h.controller }, func() { h.control(t) },
+		measureRestarts(t, w, plain, append(daemons(t, h), service{
+			"ovn-controller", func() *exec.Cmd { return h.Controller }, func() { h.StartController(t) },
 			func() bool { return controls("ovn-controller", "connection-status") == "connected\n" },
 		}))
 	})
@@ -75,15 +76,17 @@ func atoi(b []byte) (n int) {
 	return n
 }
 
-func (o *ovsHost) daemons(t *testing.T) []service {
+func daemons(t *testing.T, o *ovstest.Host) []service {
 	return []service{
 		{
-			"ovs-vswitchd", func() *exec.Cmd { return o.vswitchd }, func() { o.startSwitch(t) },
+			"ovs-vswitchd", func() *exec.Cmd { return o.Switch }, func() { o.StartSwitch(t) },
 			func() bool { return controls("ovs-vswitchd", "version") != "" },
 		},
 		{
-			"ovsdb-server", func() *exec.Cmd { return o.database }, func() { o.startDatabase(t) },
-			func() bool { return exec.Command("ovs-vsctl", "--db="+o.socket(), "--timeout=5", "show").Run() == nil },
+			"ovsdb-server", func() *exec.Cmd { return o.Database }, func() { o.StartDatabase(t) },
+			func() bool {
+				return exec.Command("ovs-vsctl", "--db="+o.Socket("db"), "--timeout=5", "show").Run() == nil
+			},
 		},
 	}
 }
