@@ -31,7 +31,8 @@ func (r *rig) makeOVS(host, pf string) {
 		ovs-appctl fdb/add ovs0 ovs0 0 $mac`, "PF", pf)))
 }
 
-// toOVS moves pf0, the taps and the host's address from br0 to a bridge of Open vSwitch. The daemon runs meanwhile, and finds it by looking.
+// toOVS moves pf0, the taps and the host's address from br0 to a bridge of Open vSwitch. The daemon runs meanwhile, and finds it by
+// looking.
 func (r *rig) toOVS(taps ...string) {
 	r.t.Helper()
 	r.makeOVS("a", "pf0")
