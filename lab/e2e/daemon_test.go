@@ -116,6 +116,29 @@ func (r *rig) start() {
 	})
 }
 
+// boot starts a VM that is defined. Under emulation a guest dies at boot now and then.
+func (r *rig) boot(vm string) {
+	r.t.Helper()
+	var err error
+	for range 3 {
+		r.run("virsh -q destroy %[1]s 2>/dev/null; rm -f /var/log/lab/%[1]s.console; virsh -q start %[1]s", vm)
+		_, err = r.Run(r.ctx, fmt.Sprintf(`for ((i = 0; i < 360; i++)); do
+			grep -qs 'GUEST UP' /var/log/lab/%[1]s.console && exit 0
+			[ -e /run/libvirt/qemu/%[1]s.pid ] || exit 1
+			sleep 0.5
+		done; exit 1`, vm))
+		if err == nil {
+			r.eventually(time.Minute, vm+"'s agent", func() error {
+				_, err := r.GuestExec(r.ctx, vm, "true")
+				return err
+			})
+			return
+		}
+		r.t.Logf("%s does not boot: %v\n%s", vm, err, r.run("tail -n 20 /var/log/lab/%s.console || true", vm))
+	}
+	r.t.Fatalf("%s does not boot: %v", vm, err)
+}
+
 // eventually waits until check passes.
 func (r *rig) eventually(limit time.Duration, what string, check func() error) {
 	r.t.Helper()

@@ -12,20 +12,33 @@ import (
 	"sluice/lab"
 )
 
-// toOVS moves pf0, the taps and the host's address from br0 to a bridge ovs0 of Open vSwitch with its kernel datapath. The daemon runs
-// meanwhile, and finds it by looking. Open vSwitch gives a bridge the MAC of its NIC by itself if that is globally administered, as the
-// lab's are not: frames from a VF to another MAC of the host would leave the NIC for the wire.
+// makeOVS makes a bridge ovs0 of Open vSwitch with its kernel datapath on a host, and moves its PF and its address there from br0. Open
+// vSwitch gives a bridge the MAC of its NIC by itself if that is globally administered, as the lab's are not: frames from a VF to another
+// MAC of the host would leave the NIC for the wire.
+func (r *rig) makeOVS(host, pf string) {
+	r.t.Helper()
+	// The emulated NIC returns broadcasts to the PF that sent them, which would teach the bridge that their senders are beyond it.
+	r.run("modprobe openvswitch; %sbash -c %s", on(host), lab.Quote(strings.ReplaceAll(`set -e;
+		/usr/share/openvswitch/scripts/ovs-ctl --system-id=lab start >/dev/null 2>&1
+		mac=$(cat /sys/class/net/PF/address)
+		address=$(ip -br -4 addr show br0 | awk '{print $3}')
+		ovs-vsctl --timeout=60 add-br ovs0 -- set bridge ovs0 other-config:hwaddr="$mac"
+		ip addr del $address dev br0
+		ip link set PF nomaster
+		ovs-vsctl --timeout=60 add-port ovs0 PF
+		ip link set ovs0 up
+		ip addr add $address dev ovs0
+		ovs-appctl fdb/add ovs0 ovs0 0 $mac`, "PF", pf)))
+}
+
+// toOVS moves pf0, the taps and the host's address from br0 to a bridge of Open vSwitch. The daemon runs meanwhile, and finds it by
+// looking.
 func (r *rig) toOVS(taps ...string) {
 	r.t.Helper()
-	r.run(`modprobe openvswitch && /usr/share/openvswitch/scripts/ovs-ctl --system-id=lab start >/dev/null 2>&1
-		ovs-vsctl --timeout=60 add-br ovs0 -- set bridge ovs0 other-config:hwaddr="$(cat /sys/class/net/pf0/address)" && ip link set ovs0 up && ip addr del 10.9.0.1/24 dev br0 && ip addr add 10.9.0.1/24 dev ovs0`)
-	for _, port := range append(taps, "pf0") {
-		r.run("ip link set %s nomaster && ovs-vsctl --timeout=60 add-port ovs0 %s", port, port)
-	}
-	// The emulated NIC returns broadcasts to the PF that sent them, which would teach the bridge that their senders are beyond it.
-	r.run("ovs-appctl fdb/add ovs0 ovs0 0 $(cat /sys/class/net/pf0/address)")
+	r.makeOVS("a", "pf0")
 	for _, tap := range taps {
-		r.run("ovs-appctl fdb/add ovs0 %s 0 52:54:00:00:01:0%s", tap, strings.TrimPrefix(tap, "tap"))
+		r.run("ip link set %s nomaster && ovs-vsctl --timeout=60 add-port ovs0 %[1]s && ovs-appctl fdb/add ovs0 %[1]s 0 52:54:00:00:01:0%s",
+			tap, strings.TrimPrefix(tap, "tap"))
 	}
 	r.eventually(60*time.Second, "the daemon sees pf0 in Open vSwitch", func() error {
 		s, err := r.client.Status(r.ctx)

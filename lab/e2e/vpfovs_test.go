@@ -25,7 +25,7 @@ func newVPFRig(t *testing.T) vpfRig {
 		_, err := r.Run(r.ctx, "sluice vpf define vm1 --vfs 2 --network ovs0")
 		return err // the daemon may not have seen that the VM is off
 	})
-	r.boot()
+	r.boot("vm1")
 	r.inGuest(`pf=$(dirname $(ls /sys/bus/pci/devices/*/sriov_totalvfs)); echo 2 >$pf/sriov_numvfs
 		for i in 0 1; do
 			tries=0
@@ -47,29 +47,6 @@ func (r vpfRig) fix() {
 		}
 	}
 	r.run("ovs-appctl fdb/add ovs0 %s 0 %s", lab.Tap("vm2"), lab.MAC("vm2"))
-}
-
-// boot starts vm1. Under emulation a guest dies at boot now and then.
-func (r vpfRig) boot() {
-	r.t.Helper()
-	var err error
-	for range 3 {
-		r.run("virsh -q destroy vm1 2>/dev/null; rm -f /var/log/lab/vm1.console; virsh -q start vm1")
-		_, err = r.Run(r.ctx, `for ((i = 0; i < 360; i++)); do
-			grep -qs 'GUEST UP' /var/log/lab/vm1.console && exit 0
-			[ -e /run/libvirt/qemu/vm1.pid ] || exit 1
-			sleep 0.5
-		done; exit 1`)
-		if err == nil {
-			r.eventually(time.Minute, "vm1's agent", func() error {
-				_, err := r.GuestExec(r.ctx, "vm1", "true")
-				return err
-			})
-			return
-		}
-		r.t.Logf("vm1 does not boot: %v\n%s", err, r.run("tail -n 20 /var/log/lab/vm1.console || true"))
-	}
-	r.t.Fatal("vm1 does not boot: ", err)
 }
 
 func (r vpfRig) inGuest(format string, args ...any) string {

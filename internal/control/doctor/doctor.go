@@ -171,10 +171,25 @@ func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) (out []mode
 			out = nicTroubles(nicAdvice(out, vm, nic), vm, nic, nets)
 		}
 	}
-	if !served && len(nets) > 0 {
-		out = append(out, problem(vm.Name, "none of its NICs is in the network of a PF of Sluice's pool", "add its tap to the PF's bridge"))
+	if !served && len(nets) > 0 && !allRefused(s) {
+		out = append(out, problem(vm.Name, "none of its NICs is in the network of a PF of Sluice's pool",
+			"list a PF of its network under pfs: in sluice.yaml, for a VM of OVN one in mode switchdev; or, if no controller manages its tap, "+
+				"add that to the PF's bridge"))
 	}
 	return out
+}
+
+// allRefused reports whether VMs are in no PF's network perhaps only because none of Sluice's PFs is served, of which each PF says why.
+func allRefused(s *model.Snapshot) (all bool) {
+	for i := range s.PFs {
+		if pf := &s.PFs[i]; pf.Managed {
+			if pf.Uplink.Why == "" {
+				return false
+			}
+			all = true
+		}
+	}
+	return all
 }
 
 // Definition lists what a VM's definition lacks for VFs behind those of its NICs that are in the given networks; no networks

@@ -97,6 +97,25 @@ func TestDoctorOfVirtualPFsAlone(t *testing.T) {
 	}
 }
 
+// A VM in another network than the pool's PFs is told how it can have a VF without leaving OVN's bridge, unless no PF is served: then the
+// PF says what to do.
+func TestDoctorOfVMInAnotherNetwork(t *testing.T) {
+	f := newFakeWorld()
+	f.addPF("pf0", "br0", 2, counting)
+	f.addVM(1, "br-int")
+	s := New(f, f.uplinks(), f, f, Options{Pool: poolAll})
+	defer s.Close()
+	snap := snapshot(t, s)
+	got := doctor.Examine(snap)
+	if len(got) != 1 || got[0].Subject != "vm1" || !strings.HasPrefix(got[0].Remedy, "list a PF of its network under pfs: in sluice.yaml") {
+		t.Errorf("%+v", got)
+	}
+	snap.PFs[0].Uplink.Why, snap.PFs[0].Uplink.Remedy = "OVN needs a NIC in mode switchdev", "devlink dev eswitch set"
+	if got = doctor.Examine(snap); len(got) != 1 || got[0].Subject != "pf0" {
+		t.Errorf("while the PF is refused: %+v", got)
+	}
+}
+
 // It is not a problem if `vfs:` excludes VFs or the hardware lacks a feature.
 func TestDoctorToleratesWhatIsMeant(t *testing.T) {
 	f := newFakeWorld()

@@ -69,7 +69,8 @@ func (e *editor) unfit(n *nic) error {
 		return refuse("make it "+e.suitable()+": virsh edit", "its NIC %s is of type %s, which has no tap on a switch", n.name(),
 			n.e.SelectAttrValue("type", ""))
 	case len(e.o.Networks) > 0 && !e.o.Networks[n.Network]:
-		return refuse("make it "+e.suitable()+", or choose another NIC with --nic",
+		return refuse("list a PF of that network in sluice.yaml, choose another NIC with --nic, or, if no controller manages its port, make it "+
+			e.suitable(),
 			"its NIC %s is on %s, to which no PF of Sluice's pool leads", n.name(), n.Network)
 	case trunk(n.e):
 		return refuse("leave one <tag> in its <vlan>, without trunk='yes', or choose another NIC with --nic",

@@ -113,7 +113,7 @@ func (s *Switch) PF(links *uplink.Links, pf *model.PF) (up model.Uplink, ok bool
 		return up, true
 	case err == nil && len(t.bridges) > 0:
 		return model.Uplink{
-			Why: pf.Name + " is in no bridge of Open vSwitch", Remedy: fmt.Sprintf("put it into one: ovs-vsctl add-port BRIDGE %s", pf.Name),
+			Why: pf.Name + " is in no bridge of Open vSwitch", Remedy: "put it into one of Open vSwitch: ovs-vsctl add-port BRIDGE " + pf.Name,
 		}, false
 	}
 	return model.Uplink{Why: "there is no Open vSwitch here"}, false

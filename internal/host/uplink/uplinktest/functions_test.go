@@ -174,7 +174,7 @@ func TestFunctionsAreIsolatedWithoutSwitch(t *testing.T) {
 	h.set(t, h.fn2, true)
 	h.set(t, h.fn, false)
 	protected := func() string {
-		out, err := exec.Command("ovs-vsctl", "--db="+h.socket(), "--timeout=60", "get", "port", guestTap, "protected").CombinedOutput()
+		out, err := exec.Command("ovs-vsctl", "--db="+h.Socket("db"), "--timeout=60", "get", "port", guestTap, "protected").CombinedOutput()
 		if err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
@@ -190,7 +190,7 @@ func TestFunctionsAreIsolatedWithoutSwitch(t *testing.T) {
 		}
 		h.holds(t, h.fn, "br0", false)
 	}
-	kill(h.vswitchd)
+	ovstest.Kill(h.Switch)
 	fails(kerneltest.Soon(t), "ovs-vswitchd does not answer")
 
 	closeSocket := answerOnly(t)
@@ -204,7 +204,7 @@ func TestFunctionsAreIsolatedWithoutSwitch(t *testing.T) {
 	fails(ctx, "context canceled")
 	closeSocket()
 
-	h.restartSwitch(t)
+	restartSwitch(t, h.Host)
 	h.set(t, h.fn, true)
 	if h.passes(t, h.fn, h.fn2, 0) {
 		t.Error("a frame of an isolated function reaches another")
