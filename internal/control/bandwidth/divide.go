@@ -13,7 +13,7 @@ func (r *resource) divide(k *moment) {
 	for i := range r.tracked {
 		t := &r.tracked[i]
 		if r.demand[i] = t.demand; k.trial != nil && k.trial.part == granting && t.lack.tried {
-			r.demand[i] = max(t.demand, r.usages[i].guarantee, t.lack.want)
+			r.demand[i] = max(r.usages[i].guarantee, t.lack.want)
 		}
 	}
 	left := r.fill.guarantees(handedOut*k.capacity, r.usages, r.demand, r.share)

@@ -42,7 +42,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	t.appetite(k, m, in)
 	grew := t.grew(k, c, m)
 	t.rising = m > t.mean*(1+stepNoise*t.noise)
-	t.remember(k, c, m)
+	t.remember(k, c, m, in)
 	t.more = t.hungry || grew
 	switch {
 	case t.more && t.was < (1-lessSurely)*c.guarantee: // it wakes
@@ -51,11 +51,13 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 		t.demand = c.guarantee + wantGrowth*max(0, m-c.guarantee) + wantLeast*k.capacity
 	case c.guarantee == 0:
 		t.demand = t.mean // the combined noise of all of them is what matters: see margin
+	case m < idleNow*t.last && !k.full && !k.stalled: // it has stopped within the period
+		t.demand = 0
 	default:
 		t.demand = t.mean * (1 + noiseMargin*t.noise*k.meanNoise)
 		t.demand += t.trend() * (smoothTime + 2*k.seconds)
 	}
-	if c.guarantee > 0 && (k.full || k.stalled) {
+	if c.guarantee > 0 && (k.full || k.stalled) && !c.stopped(in) {
 		t.demand = max(t.demand, min(t.lack.want, c.guarantee))
 	}
 	t.demand = max(t.demand, c.wants)
@@ -107,14 +109,14 @@ func (t *tracked) grew(k *moment, c *usage, m float64) bool {
 }
 
 // remember updates the mean. A step restarts it, except a fall of a guaranteed sender on a full link, which other senders may
-// have caused.
-func (t *tracked) remember(k *moment, c *usage, m float64) {
+// have caused, unless it is to nothing.
+func (t *tracked) remember(k *moment, c *usage, m, in float64) {
 	part := k.smooth
 	t.was = t.mean
 	if t.slow += k.slow * (m - t.slow); math.Abs(t.mean-t.slow) > trendStep*c.guarantee {
 		t.slow = t.mean
 	}
-	if step := stepNoise * t.noise * t.mean; m > t.mean+step || m < t.mean-step && (c.guarantee == 0 || !k.full) {
+	if step := stepNoise * t.noise * t.mean; m > t.mean+step || m < t.mean-step && (c.guarantee == 0 || !k.full || c.stopped(in)) {
 		t.mean = m
 		return
 	} else if m < t.mean-step {

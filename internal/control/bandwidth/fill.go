@@ -17,6 +17,9 @@ type usage struct {
 	priority  int
 }
 
+// stopped reports whether a guaranteed sender sends next to nothing of what it may.
+func (c *usage) stopped(limit float64) bool { return c.sent < active*min(c.guarantee, limit) }
+
 // filler divides an amount max-min fairly by water-filling. It reuses its memory between calls.
 type filler struct {
 	needs   []need

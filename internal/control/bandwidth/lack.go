@@ -14,7 +14,7 @@ type lack struct {
 
 // see updates what a sender lacks. in is its limit, promised the part of its guarantee that can be kept.
 func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
-	stopped := c.sent < active*c.guarantee
+	stopped := c.stopped(in)
 	if stopped || k.room && !k.stalled {
 		l.want = t.mean
 	} else if k.full && t.was < active*c.guarantee { // it wakes

@@ -92,7 +92,7 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	for i := range r.usages {
 		guaranteed := r.usages[i].guarantee > 0
 		sent.add(guaranteed, r.usages[i].sent)
-		last.add(guaranteed, r.tracked[i].last)
+		last.add(guaranteed, min(r.tracked[i].last, r.force[i])) // a lower limit is no fall of theirs
 	}
 	total := sent.guaranteed + sent.others
 	full := total >= fullLink*amount

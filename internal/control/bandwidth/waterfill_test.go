@@ -343,6 +343,33 @@ func TestWavesAreNoGrowth(t *testing.T) {
 	}
 }
 
+// TestOthersHaveWhatIsNoLongerWanted: the first reading after a guaranteed sender stops is still of the time before. What it was
+// sending is given to the others at once, also if their limits were lowered a period earlier because another one woke.
+func TestOthersHaveWhatIsNoLongerWanted(t *testing.T) {
+	for _, wakes := range []bool{false, true} {
+		h := newHost(40 * unit)
+		h.link.Period = 100 * time.Millisecond
+		h.add(12, 100, 1, nil)
+		h.add(8, 100, 1, nil)
+		h.add(0, 100, 5, nil)
+		if wakes {
+			h.demand[1] = 0
+		}
+		h.ticks(50)
+		if wakes {
+			h.demand[1] = 100 * unit
+			h.tick()
+		}
+		for _, part := range []float64{.4, 0} { // of a period in which it still sends, then none
+			h.demand[0] = part * h.senders[0].Bits
+			h.tick()
+			if others := h.out[1].Bits + h.out[2].Bits; others < .97*h.carries {
+				t.Errorf("another woke before: %v; it sends %.2g: the others may send %.3g of %.3g", wakes, h.demand[0], others, h.carries)
+			}
+		}
+	}
+}
+
 // TestRaisesRest: the little that others leave for a moment is not worth changing a limit each time, but what they take is.
 func TestRaisesRest(t *testing.T) {
 	h := newHost(40 * unit)
