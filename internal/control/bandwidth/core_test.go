@@ -858,7 +858,7 @@ func TestRatesThatOthersSet(t *testing.T) {
 				since = r.now
 			}
 		}
-		longest = max(longest, r.now.Sub(since)) // of the outage that has not ended
+		longest = max(longest, r.now.Sub(since))   // of the outage that has not ended
 		if longest > 2*time.Minute+2*time.Second { // as docs/sla.md says, and the next sample
 			t.Errorf("%s: off for %s", name, longest)
 		}

@@ -21,9 +21,9 @@ type fabric struct {
 	// routes returns the ports at which the switch has been told that the guest is.
 	routes func(t *testing.T) []string
 	learns bool // it need not be told that the guest is at its tap
-	// twice is how long before and after a change of path, on an idle machine, a frame of the guest may come twice, or not at all. During a
-	// dual path under OVN what the VF sends comes in at both ports. The switch looks at one copy before it goes by the new port and at the other
-	// after that, and so takes in both or, seldom, neither.
+	// twice is how long before and after a change of path, on an idle machine, a frame of the guest may come twice, or not at all: during a
+	// dual path under OVN what the VF sends comes in at both ports, and the switch may look at one copy before it goes by the new port and at
+	// the other after that.
 	twice time.Duration
 	// renamed is set if the switch may lose a port that is renamed, until Sluice makes the new name a port.
 	renamed bool
