@@ -384,8 +384,10 @@ func TestWaitGuestThatSends(t *testing.T) {
 		unread, vanish time.Duration // when the representor can be read, and when the VM is gone
 		want           time.Duration
 		err            error
+		counted        map[string]uint64
 	}{
 		"with its link":           {sends: late, want: late},
+		"counted late":            {sends: late, want: late, counted: map[string]uint64{"rep0": 3}},
 		"not readable at first":   {sends: late, unread: time.Millisecond, want: late},
 		"not readable for long":   {sends: 2 * late, unread: late, want: 2 * late},
 		"VM gone meanwhile":       {vanish: late, want: 1750 * time.Millisecond, err: model.ErrGone},
@@ -396,6 +398,7 @@ func TestWaitGuestThatSends(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFakeHost(1)
 			f.links = append(f.links, netdev.Link{Index: 99, Name: "rep0", Counters: netdev.Counters{RxPackets: 7}})
+			f.counted = c.counted
 			after := func(d time.Duration, do func()) {
 				if d > 0 {
 					time.AfterFunc(d, func() { f.mu.Lock(); defer f.mu.Unlock(); do() })

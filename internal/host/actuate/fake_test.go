@@ -36,6 +36,7 @@ type fakeHost struct {
 	noMin    bool // the driver has no minimum rates
 	vms      []libvirt.Domain
 	fail     map[string]error                  // by method
+	counted  map[string]uint64                 // of links whose counters are those of the last reading: the frames received then
 	gone     func(vm model.VMID, alias string) // how the guest reacts to a detach request
 }
 
@@ -325,7 +326,11 @@ func (f *fakeHost) Link(_ context.Context, name string) (netdev.Link, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l := f.link(name); l != nil {
-		return *l, f.fail["Link"]
+		out := *l
+		if was, late := f.counted[name]; late {
+			out.Counters.RxPackets, f.counted[name] = was, l.Counters.RxPackets
+		}
+		return out, f.fail["Link"]
 	}
 	return netdev.Link{}, fmt.Errorf("link %s: %w", name, model.ErrGone)
 }

@@ -28,7 +28,7 @@ func (a *Actuator) followGuest(ctx context.Context, up uplink.Writer, s model.St
 	} else if err != nil {
 		return err
 	}
-	before := a.heard(ctx, s.Device.Port)
+	before := a.heardSoFar(ctx, s.Device.Port)
 	at, err := a.listens(ctx, s)
 	if err == nil && at == onVF && s.Device.Port != "" { // until its VF has a link it sends through its virtio NIC, as after a plug
 		if err = a.feedBoth(ctx, up, s); err == nil {
@@ -79,7 +79,7 @@ func (a *Actuator) listens(ctx context.Context, s model.Step) (side, error) {
 	return perhaps, nil
 }
 
-// feedBoth makes both paths receive. If a dual path is impossible, the tap receives, since no driver has the VF open.
+// feedBoth makes both paths receive. If a dual path is impossible, the tap does: the guest does not use its VF yet.
 func (a *Actuator) feedBoth(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if err := a.fromNIC(ctx, up, s); err != nil {
 		return err

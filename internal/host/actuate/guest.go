@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/base/sleep"
 	"sluice/internal/host/libvirt"
 	"sluice/internal/host/netdev"
 	"sluice/internal/model"
@@ -25,7 +26,7 @@ func (a *Actuator) attach(ctx context.Context, s model.Step) error {
 // waitGuest waits until the guest's driver has opened the VF and, if the Step names a port, until the guest sends through it. It gives up
 // if the VM goes away.
 func (a *Actuator) waitGuest(ctx context.Context, s model.Step) error {
-	before := a.heard(ctx, s.Device.Port)
+	before := a.heardSoFar(ctx, s.Device.Port)
 	wait, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -54,6 +55,18 @@ func (a *Actuator) heard(ctx context.Context, port string) (c count) {
 	}
 	return c
 }
+
+// heardSoFar is heard of now. mlx5 answers with what its counters were at the last reading, so there are two.
+func (a *Actuator) heardSoFar(ctx context.Context, port string) count {
+	c := a.heard(ctx, port)
+	if c.err == nil && port != "" && sleep.For(ctx, countsWithin) == nil {
+		c = a.heard(ctx, port)
+	}
+	return c
+}
+
+// countsWithin is how long a driver may take to read a representor's counters in the background.
+const countsWithin = 50 * time.Millisecond
 
 type count struct {
 	frames uint64

@@ -56,7 +56,7 @@ func ifupdown(root string, list []Interface, byName map[string]*Interface) (out 
 	for _, bridge := range slices.Sorted(maps.Keys(removed)) {
 		var names, patterns []string
 		for _, i := range removed[bridge] {
-			names, patterns = append(names, i.String()), append(patterns, regexp.QuoteMeta(i.Name))
+			names, patterns = append(names, i.String()), append(patterns, regexp.QuoteMeta(i.Name)+"$")
 		}
 		file := bridges[bridge].file
 		out = append(out, note(

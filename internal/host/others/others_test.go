@@ -68,7 +68,7 @@ func TestFind(t *testing.T) {
 			"usr/share/ifupdown2/x":  "",
 			"etc/network/interfaces": "auto br0\niface br0\n    bridge-stp off\n    bridge-ports eth8 rep7\nauto br1\niface br1\n  bridge-ports rep0\n",
 		}, []string{
-			"pf0: /etc/network/interfaces does not list representor rep0 of VF pf0/0 among the ports of br0; bridge-ports-condone-regex ^(rep0|vnet)",
+			"pf0: /etc/network/interfaces does not list representor rep0 of VF pf0/0 among the ports of br0; bridge-ports-condone-regex ^(rep0$|vnet)",
 		}},
 		"ifupdown2 that leaves it there": {files: map[string]string{
 			"usr/share/ifupdown2/x":  "",
@@ -120,8 +120,8 @@ func TestIfupdown2TakesSeveral(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	for i, want := range []struct{ names, expression string }{
-		{"list representor rep0.1 of VF pf0/0, representor r+1 of VF pf0/2 among the ports of br0:", `^(rep0\.1|r\+1|vnet)`},
-		{"list representor rep1 of VF pf0/1 among the ports of br1:", "^(rep1|vnet)"},
+		{"list representor rep0.1 of VF pf0/0, representor r+1 of VF pf0/2 among the ports of br0:", `^(rep0\.1$|r\+1$|vnet)`},
+		{"list representor rep1 of VF pf0/1 among the ports of br1:", "^(rep1$|vnet)"},
 	} {
 		if !strings.Contains(got[i].Text, want.names) || !strings.HasSuffix(got[i].Remedy, want.expression) {
 			t.Errorf("%+v, want %+v", got[i], want)

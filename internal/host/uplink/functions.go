@@ -103,7 +103,7 @@ func (f FunctionPorts) RemoveSwitchPort(ctx context.Context, tap string) error {
 	links, err := f.links(ctx)
 	if err == nil {
 		var at FunctionPort
-		if at, _, err = f.Other.FunctionPort(links, tap); at.Isolated {
+		if at, _, err = f.Other.FunctionPort(links, tap); at.Isolated && at.Refused == "" { // else it is not Sluice that isolated it
 			err = f.Other.Isolate(ctx, tap, false)
 		}
 	}

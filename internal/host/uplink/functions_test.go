@@ -100,6 +100,7 @@ func TestFunctionPortsRemove(t *testing.T) {
 		log []string
 	}{
 		"isolated":     {at: uplink.FunctionPort{Switch: "s", Isolated: true}, log: []string{"isolate t: false", "no rules of t"}},
+		"refused":      {at: uplink.FunctionPort{Switch: "s", Isolated: true, Refused: "no; name another"}, log: []string{"no rules of t"}},
 		"not isolated": {at: uplink.FunctionPort{Switch: "s"}, log: []string{"no rules of t"}},
 		"not known":    {err: errors.New("no answer")},
 	} {
