@@ -200,8 +200,8 @@ var hostFaults = []fault{
 		})
 		return func() { v.State = model.VMRunning }
 	}},
-	// A Move of the VM that is under way waits in vain. Later, what it needs on virtio is repaired though it migrates.
-	{name: "gives its VF up to migrate", cut: sight, keeps: true, do: func(h *host, v *VM, r *rand.Rand) func() {
+	// Until it migrates or is cancelled, a Move of the VM waits in vain.
+	{name: "gives its VF up to migrate", cut: seen, delay: 30 * time.Second, keeps: true, do: func(h *host, v *VM, r *rand.Rand) func() {
 		if v.NoDriver {
 			return nil
 		}
