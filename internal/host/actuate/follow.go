@@ -79,7 +79,8 @@ func (a *Actuator) listens(ctx context.Context, s model.Step) (side, error) {
 	return perhaps, nil
 }
 
-// feedBoth makes both paths receive. If a dual path is impossible, the tap does: the guest does not use its VF yet.
+// feedBoth makes both paths receive. If the switch can have no dual path, the tap does; one that takes in the
+// guest's frames at one port only fails instead, so that a guest that uses its VF is not left without.
 func (a *Actuator) feedBoth(ctx context.Context, up uplink.Writer, s model.Step) error {
 	if err := a.fromNIC(ctx, up, s); err != nil {
 		return err

@@ -22,17 +22,17 @@ type member struct {
 
 // host is a scenario's world with a daemon on it.
 type host struct {
-	s       *Scenario
-	engine  *sim.Engine
-	members []member
-	sense   *sense
-	faults  *faults
-	carrier *carrier
-	rerun   *rerun // of a recording; nil otherwise
-	reach   *sim.Meter
-	wrong   error // about the scenario's faults
-	seed    uint64
-	native  bool // nothing is limited, not even inside virtual PFs
+	s        *Scenario
+	engine   *sim.Engine
+	members  []member
+	sense    *sense
+	failures *failures
+	carrier  *carrier
+	rerun    *rerun // of a recording; nil otherwise
+	reach    *sim.Meter
+	wrong    error // about the scenario's faults
+	seed     uint64
+	native   bool // nothing is limited, not even inside virtual PFs
 }
 
 // members lists a scenario's VMs. Indices of VMs everywhere follow this order.
@@ -83,13 +83,13 @@ func newHost(s *Scenario, p Policy, seed uint64) (*host, error) {
 }
 
 func newHostWith(s *Scenario, p Policy, rules model.Rules, seed uint64, native bool) (*host, error) {
-	m := newFaults(s, seed)
+	m := newFailures(s, seed)
 	w := &sim.World{Now: s.epoch, Timing: m.base}
 	if s.Failures != (Failures{}) || s.plugFails() {
 		w.Fail = m.fail
 	}
 	h := &host{
-		s: s, members: s.members(), faults: m, seed: seed, native: native, sense: newSense(s, w, seed),
+		s: s, members: s.members(), failures: m, seed: seed, native: native, sense: newSense(s, w, seed),
 		engine: &sim.Engine{World: w, Sample: s.Sample},
 	}
 	h.engine.OnStep = m.step
@@ -167,7 +167,7 @@ func (h *host) arrive(i int) {
 	h.equip(vm, g)
 	h.addFunctions(vm, g, mb.n)
 	h.sense.loads[vm], h.sense.group[vm] = load, g
-	h.faults.groups[vm.ID] = g
+	h.failures.groups[vm.ID] = g
 	if h.carrier != nil {
 		c := &carried{by: h.carrier, vm: vm, want: load}
 		vm.Load = c

@@ -74,6 +74,9 @@ func (h *host) rename(i int, down bool) {
 // the second Snapshot after it.
 const seen = 3 * time.Second
 
+// seenAtOnce is the same where no Move is under way for long, and nothing waits for a second Snapshot (every 1 s).
+const seenAtOnce = 1500 * time.Millisecond
+
 var faults = slices.Concat(daemonFaults, hangFaults, hostFaults, guestFaults)
 
 // daemonFaults concern Sluice's own process and its Steps.
@@ -238,11 +241,11 @@ var hostFaults = []fault{
 		}
 	}},
 	// Frames go to the PF, or to a representor that is gone, until Sluice's next look.
-	{name: "sriov_numvfs to 0", cut: sight, all: true, do: func(h *host, _ *VM, r *rand.Rand) func() {
+	{name: "sriov_numvfs to 0", cut: seenAtOnce, all: true, do: func(h *host, _ *VM, r *rand.Rand) func() {
 		return h.vanish(upTo(r, 10*time.Second))
 	}},
 	// OVN knows it by its name, and a port that is down passes nothing, until Sluice's next look.
-	{name: "representor renamed", cut: sight, all: true, unseen: true, do: func(h *host, v *VM, r *rand.Rand) func() {
+	{name: "representor renamed", cut: seenAtOnce, all: true, unseen: true, do: func(h *host, v *VM, r *rand.Rand) func() {
 		p := h.World.PFs()[0]
 		if !p.kind.representors || p.NumVFs == 0 {
 			return nil

@@ -48,9 +48,6 @@ const away = 2 * time.Second
 // down is how long libvirtd stays away.
 const down = 4 * time.Second
 
-// sight is how long it takes until a Snapshot (1 s) shows what a guest or an operator did and the Move under way and the repair have ended.
-const sight = 1500 * time.Millisecond
-
 // restTime is how long a VM rests after its first Move that failed; after the next it rests twice as long.
 const restTime = 2 * time.Second
 
@@ -110,18 +107,18 @@ var troubles = []trouble{
 			}
 		})
 	}},
-	{name: "guest ignores unplug", stale: inVain - sight, do: func(_ *host, v *VM, _ model.Step) { v.IgnoreUnplug = true }},
-	{name: "guest is slow", cut: sight, stale: inVain - sight, do: func(_ *host, v *VM, _ model.Step) { v.Slow = 10 * time.Second }},
-	{name: "guest unloads driver", cut: sight, do: func(h *host, v *VM, _ model.Step) {
+	{name: "guest ignores unplug", stale: inVain - seenAtOnce, do: func(_ *host, v *VM, _ model.Step) { v.IgnoreUnplug = true }},
+	{name: "guest is slow", cut: seenAtOnce, stale: inVain - seenAtOnce, do: func(_ *host, v *VM, _ model.Step) { v.Slow = 10 * time.Second }},
+	{name: "guest unloads driver", cut: seenAtOnce, do: func(h *host, v *VM, _ model.Step) {
 		h.At(h.World.Now, func() { h.World.UnloadDriver(v) })
 	}},
 	{name: "operator takes tap down", do: func(_ *host, v *VM, _ model.Step) { v.NICs[0].TapDown = true }},
-	{name: "operator takes link down", cut: sight, all: true, do: func(h *host, _ *VM, _ model.Step) { h.World.PFs()[0].LinkUp = false }},
-	{name: "VFs vanish", cut: sight, all: true, delay: 5 * time.Second, do: func(h *host, _ *VM, _ model.Step) {
+	{name: "operator takes link down", cut: seenAtOnce, all: true, do: func(h *host, _ *VM, _ model.Step) { h.World.PFs()[0].LinkUp = false }},
+	{name: "VFs vanish", cut: seenAtOnce, all: true, delay: 5 * time.Second, do: func(h *host, _ *VM, _ model.Step) {
 		h.At(h.World.Now, func() { h.vanish(5 * time.Second) })
 	}},
 	{
-		name: "representor renamed, set down", on: OVN, cut: sight, all: true, delay: restTime, renames: true,
+		name: "representor renamed, set down", on: OVN, cut: seenAtOnce, all: true, delay: restTime, renames: true,
 		do: func(h *host, _ *VM, _ model.Step) { h.At(h.World.Now, func() { h.rename(0, true) }) },
 	},
 }

@@ -20,7 +20,7 @@ func onUplinks(t *testing.T, kinds []Uplink, f func(t *testing.T, u Uplink)) {
 // and the end of what it was doing, frames may go where the VF was; nothing is left over.
 func TestVFsVanishAtEveryStep(t *testing.T) {
 	onUplinks(t, Uplinks, func(t *testing.T, u Uplink) {
-		atEveryPoint(t, sight, 0, connected(u), func(h *host, at func() bool) {
+		atEveryPoint(t, seenAtOnce, 0, connected(u), func(h *host, at func() bool) {
 			h.points(func() {
 				if at() {
 					h.At(h.World.Now, func() {
@@ -37,14 +37,14 @@ func TestVFsVanishAtEveryStep(t *testing.T) {
 
 // inVain is how long an unplug waits for a guest that keeps its VF: four times 3 s, with 1 s between them. Meanwhile Sluice does not look
 // at that NIC.
-const inVain = 15*time.Second + sight
+const inVain = 15*time.Second + seenAtOnce
 
 // TestRepresentorRenamedAtEveryStep renames the first representor at every point of the Moves and sets it down. Sluice finds it again at its
 // next look; the guest is cut off until then, or until the Move under way has ended.
 func TestRepresentorRenamedAtEveryStep(t *testing.T) {
 	onUplinks(t, []Uplink{Representors, OVN}, func(t *testing.T, u Uplink) {
 		for _, s := range situations {
-			cut := sight
+			cut := seenAtOnce
 			if s.keeps {
 				cut = inVain
 			}
@@ -72,8 +72,8 @@ func TestVFVanishesWhileItsVMMigrates(t *testing.T) {
 			h.World.Vanish(h.World.PFs()[0])
 			h.run(20 * time.Second)
 			h.meter.Stop(h.World.Now)
-			if got := h.meter.worst.most(); got > sight {
-				t.Errorf("%s, want at most %s\n%s", h.meter.story["vm2"], sight, h.dump())
+			if got := h.meter.worst.most(); got > seenAtOnce {
+				t.Errorf("%s, want at most %s\n%s", h.meter.story["vm2"], seenAtOnce, h.dump())
 			}
 			if err := h.sound(); err != nil {
 				t.Error(err)
@@ -92,7 +92,7 @@ func TestPortLostAtEveryStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onUplinks(t, []Uplink{Representors, OVN}, func(t *testing.T, u Uplink) {
 				for _, s := range situations {
-					cut := sight
+					cut := seenAtOnce
 					if s.keeps && u == Representors {
 						cut = inVain
 					}
