@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -46,6 +47,7 @@ type history struct {
 	story string
 	heals []func()
 	did   []deed
+	err   error // of the run
 }
 
 // deed is a fault that a VM had.
@@ -242,15 +244,13 @@ func TestRandomFaults(t *testing.T) {
 		case testing.Short():
 			n = 100
 		}
-		for seed := range n {
-			y := newHistory(t, u, uint64(seed), faults, 2+seed%5)
-			err := y.run()
+		inOrder(n, func(seed int) *history { return newHistory(t, u, uint64(seed), faults, 2+seed%5).play() }, func(y *history) {
 			kind := string(u) + ", only of Sluice and the host"
 			if y.most() > 0 {
 				kind = string(u) + ", of guests and operators too"
 			}
-			table.try(t, kind, y, err)
-		}
+			table.try(t, kind, y)
+		})
 	}
 	t.Logf("reachability by what the faults are:\n%s", table)
 }
@@ -263,12 +263,46 @@ func TestEachFault(t *testing.T) {
 	}
 	table := newTable()
 	for i, f := range faults {
-		for seed := range n {
-			y := newHistory(t, Uplinks[seed%len(Uplinks)], uint64(i*n+seed), []fault{f}, 1)
-			table.try(t, f.name, y, y.run())
-		}
+		inOrder(n, func(seed int) *history {
+			return newHistory(t, Uplinks[seed%len(Uplinks)], uint64(i*n+seed), []fault{f}, 1).play()
+		}, func(y *history) { table.try(t, f.name, y) })
 	}
 	t.Logf("reachability by fault:\n%s", table)
+}
+
+// play runs a history and keeps what went wrong.
+func (y *history) play() *history {
+	y.err = y.run()
+	return y
+}
+
+// inOrder plays n seeds on all processors, and passes what came of each to note, in their order.
+func inOrder[T any](n int, play func(seed int) T, note func(T)) {
+	played := make(chan chan T, runtime.GOMAXPROCS(0))
+	done := make(chan struct{})
+	defer close(done) // note may end the test
+	go func() {
+		defer close(played)
+		for seed := range n {
+			one := make(chan T, 1)
+			select {
+			case played <- one:
+				go func() {
+					defer close(one) // play may have failed the test for good
+					one <- play(seed)
+				}()
+			case <-done:
+				return
+			}
+		}
+	}()
+	for one := range played {
+		result, ok := <-one
+		if !ok {
+			return
+		}
+		note(result)
+	}
 }
 
 // table is how long VMs were unreachable, by fault.
@@ -287,7 +321,7 @@ type row struct {
 func newTable() *table { return &table{rows: map[string]*row{}} }
 
 // try records a history, and stops the test if too many failed.
-func (b *table) try(t *testing.T, name string, y *history, err error) {
+func (b *table) try(t *testing.T, name string, y *history) {
 	t.Helper()
 	w := b.rows[name]
 	if w == nil {
@@ -300,8 +334,8 @@ func (b *table) try(t *testing.T, name string, y *history, err error) {
 	if y.meter.worst.most() > 0 {
 		w.above++
 	}
-	if err != nil {
-		t.Errorf("%v", err)
+	if y.err != nil {
+		t.Errorf("%v", y.err)
 		if b.bad++; b.bad >= *tolerate {
 			t.Fatalf("\n%s", b)
 		}

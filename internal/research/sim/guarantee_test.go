@@ -26,6 +26,7 @@ type promises struct {
 	free    string        // a NIC with a contract that nothing limited
 	asked   time.Duration // in all, for which a guarantee was asked for and not excused
 	missed  time.Duration // of that, for which it was not kept
+	err     error         // of the run
 }
 
 // react returns how long Sluice may take to keep a guarantee after demand for it begins: demand is known at the end of a period, and limits

@@ -176,17 +176,19 @@ func TestRandomGuarantees(t *testing.T) {
 	}
 	bad := 0
 	var held, pressed, asked, missed time.Duration
-	for seed := range n {
+	inOrder(n, func(seed int) *promises {
 		y := newPromises(t, uint64(seed))
-		err := y.run(breaches, seed%5)
+		y.err = y.run(breaches, seed%5)
+		return y
+	}, func(y *promises) {
 		held, pressed, asked, missed = max(held, y.held.most), max(pressed, y.pressed.most), asked+y.asked, missed+y.missed
-		if err != nil {
-			t.Errorf("%v", err)
+		if y.err != nil {
+			t.Errorf("%v", y.err)
 			if bad++; bad >= *tolerate {
 				t.FailNow()
 			}
 		}
-	}
+	})
 	share := missed.Seconds() / asked.Seconds()
 	t.Logf("%d schedules: guarantees were asked for and had to be kept for %s; they were missed for %.3f %% of it; "+
 		"at most %s by a limit of Sluice's, %s in all",
