@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,24 +24,39 @@ import (
 // patience is how long a condition may take to become true on a busy machine.
 const patience = 90 * time.Second
 
-// chromium is a running browser.
+// chromium is a window of the browser.
 type chromium struct{ ctx context.Context }
 
-// browser starts a browser for a test and its subtests.
-func browser(t testing.TB) chromium {
-	t.Helper()
-	if os.Getenv("SLUICE_TEST_NO_BROWSER") == "1" {
-		t.Skip("SLUICE_TEST_NO_BROWSER=1")
+// started is the one browser of all tests, once the first of them needs it.
+var started struct {
+	once sync.Once
+	ctx  context.Context
+	err  error
+	stop []func()
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, stop := range slices.Backward(started.stop) {
+		stop()
 	}
-	path, err := exec.LookPath("chromium")
+	os.Exit(code)
+}
+
+// start starts the browser.
+func start() (context.Context, error) {
+	// It draws no windows. Debian's script in the PATH would leave it behind when it is killed.
+	path, err := exec.LookPath("/usr/lib/chromium/chromium-headless-shell")
 	if err != nil {
-		t.Fatal("no chromium to look at the page with: scripts/deps test")
+		path, err = exec.LookPath("chromium")
+	}
+	if err != nil {
+		return nil, errors.New("no chromium to look at the page with: scripts/deps test")
 	}
 	dir, err := os.MkdirTemp("", "sluice-chromium")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.WSURLReadTimeout(patience),
@@ -48,8 +64,22 @@ func browser(t testing.TB) chromium {
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", false))
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), opts...)
-	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(ctx)
+	started.stop = []func(){func() { _ = os.RemoveAll(dir) }, stop, cancel}
+	return ctx, chromedp.Do(ctx)
+}
+
+// browser opens a window for a test and its subtests, with cookies and storage of its own.
+func browser(t testing.TB) chromium {
+	t.Helper()
+	if os.Getenv("SLUICE_TEST_NO_BROWSER") == "1" {
+		t.Skip("SLUICE_TEST_NO_BROWSER=1")
+	}
+	started.once.Do(func() { started.ctx, started.err = start() })
+	if started.err != nil {
+		t.Fatal(started.err)
+	}
+	ctx, cancel := chromedp.NewContext(started.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
@@ -254,7 +284,7 @@ func (p *tab) shoot(name string) {
 	p.t.Helper()
 	dir := os.Getenv("SLUICE_SCREENSHOTS")
 	if dir == "" {
-		dir = p.t.TempDir()
+		return
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		p.t.Fatal(err)

@@ -21,6 +21,7 @@ func (h *host) show(v *model.View) {
 // No figure is of something that is over: what a link carried before it went down, VFs that nobody can get, failures of yesterday,
 // loads of hours ago; and every problem that is counted is named.
 func TestFiguresOfWhatIsOver(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 100, "127.0.0.1:0")
 	h.asked = 4 * time.Hour
 	p := open(t, browser(t), h.url, looks[0])

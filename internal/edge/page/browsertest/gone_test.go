@@ -18,6 +18,7 @@ func (p *tab) banner(words ...string) {
 // A daemon that is gone cannot be mistaken for one that is well: a banner says so and since when, nothing is green or of now, no part
 // shows an error of its own, and the daemon is asked for nothing but whether it is back.
 func TestDaemonGone(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	b := browser(t)
 	for _, l := range chosen(looks[0], looks[3]) {
@@ -74,6 +75,7 @@ func TestDaemonGone(t *testing.T) {
 
 // A daemon that answers but no longer sees the host is not well either.
 func TestHostNotSeen(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	p.rows()

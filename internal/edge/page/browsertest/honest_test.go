@@ -34,6 +34,7 @@ func (p *tab) filled(where string) {
 
 // The page of a VM that does not exist says so, and has nothing else; no card is empty on it or on a host without VMs.
 func TestNothingToShow(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	b := browser(t)
 	p := open(t, b, "about:blank", looks[0])
@@ -67,6 +68,7 @@ func TestNothingToShow(t *testing.T) {
 
 // What is offered for copying is a whole command.
 func TestCopiedCommandsRun(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	b := browser(t)
 	seen := map[string]bool{}

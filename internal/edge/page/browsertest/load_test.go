@@ -21,6 +21,7 @@ new PerformanceObserver(list => { for (const e of list.getEntries()) {
 
 // What is in sight does not jump while the page loads.
 func TestNothingJumpsAtLoad(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 100, "127.0.0.1:0")
 	b := browser(t)
 	for _, l := range []look{looks[0], looks[2]} {

@@ -88,6 +88,7 @@ func (p *tab) named() {
 }
 
 func TestHost(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	b := browser(t)
 	for _, l := range looks {
@@ -134,6 +135,7 @@ func shown(name string) string {
 
 // A VM's name is always rendered as text, never interpreted.
 func TestHostileNames(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	b := browser(t)
 	p := open(t, b, h.url, looks[0])
@@ -197,6 +199,7 @@ func (p *tab) learned(name string, seen int) {
 }
 
 func TestThousandVMs(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 1000, "127.0.0.1:0")
 	b := browser(t)
 	for _, l := range chosen(looks[0], looks[3]) {

@@ -38,6 +38,7 @@ func (h *host) later() {
 // If a move leaves the list while its dialog is open, closing the dialog puts the focus on the heading of that list, not at
 // the top of the page.
 func TestFocusWhereTheRowHasGone(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	p.sight("moves", `document.querySelectorAll('#moves [data-key^=steps]').length > 2`)
@@ -53,6 +54,7 @@ func TestFocusWhereTheRowHasGone(t *testing.T) {
 
 // A mark does not move while the pointer is on it; pending updates are shown when the pointer leaves.
 func TestMarksStayUnderThePointer(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	p.sight("timeline", `document.querySelector('.mark.plug')`)
@@ -73,6 +75,7 @@ func TestMarksStayUnderThePointer(t *testing.T) {
 
 // Parts that change often shrink to their content some seconds after they have been larger.
 func TestCardsShrinkAgain(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	v := h.view()
 	for range 5 {
@@ -98,6 +101,7 @@ func TestCardsShrinkAgain(t *testing.T) {
 
 // In a narrow window tables are stacked, no text is cut off, and no mark covers another.
 func TestNarrow(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	v := h.view()
 	first := v.Recent[0]
@@ -145,6 +149,7 @@ func TestNarrow(t *testing.T) {
 
 // The last time label below a chart fits, packets are counted in the wording of the commands, and reasons are explained.
 func TestWords(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	p.rows()
@@ -168,6 +173,7 @@ func TestWords(t *testing.T) {
 
 // Where the page gets another width, its parts get the height that their text needs there at once.
 func TestCardsFollowTheWidth(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	p.until(`document.querySelector('.now li')`)

@@ -41,6 +41,7 @@ func (p *tab) tabTo(expression string) {
 
 // Everything can be reached and used without a pointer, and the focus is where users expect it afterwards.
 func TestKeyboard(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	p.rows()
@@ -110,6 +111,7 @@ func (p *tab) roves() {
 
 // The page shows updates, the loss of the daemon and its return without being reloaded.
 func TestNews(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	p.expected = func(text string) bool { return strings.Contains(text, "Failed to load resource: net::ERR_") }
@@ -128,6 +130,7 @@ func TestNews(t *testing.T) {
 
 // The colour scheme setting persists when the page is reloaded.
 func TestColours(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	ground := func() string { return eval[string](p, `getComputedStyle(document.body).backgroundColor`) }
@@ -147,6 +150,7 @@ func TestColours(t *testing.T) {
 
 // The link of sluice dashboard works in a browser, and scripts cannot read the session cookie.
 func TestDashboard(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	socket := filepath.Join(t.TempDir(), "s.sock")
 	s, err := server.New(server.Options{Backend: h.back, History: h.past, WhatIf: h, Socket: socket, Page: page.Handler("1.2.3")})
@@ -186,6 +190,7 @@ func TestDashboard(t *testing.T) {
 
 // An expression may be under way when the browser goes to another page: that is told from what is wrong with it.
 func TestLeft(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url, looks[0])
 	p.rows()
@@ -200,6 +205,7 @@ func TestLeft(t *testing.T) {
 
 // A link with a word that is not a filter, even a property of every JavaScript object, still shows the list.
 func TestOddLink(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	p := open(t, browser(t), h.url+"/?show=constructor&sort=toString", looks[0])
 	p.rows()
@@ -207,6 +213,7 @@ func TestOddLink(t *testing.T) {
 
 // A click on the title of a column sorts by it, another the other way round; it is told to people who cannot see, and kept in the address.
 func TestSortByColumn(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	b := browser(t)
 	p := open(t, b, h.url, looks[0])
@@ -246,6 +253,7 @@ func TestSortByColumn(t *testing.T) {
 
 // A VM is one line until it is opened, and stays open when news come; what matters stays in sight.
 func TestRowsOpen(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, 10, "127.0.0.1:0")
 	b := browser(t)
 	for _, l := range []look{looks[0], looks[2]} {

@@ -12,6 +12,7 @@ import (
 
 // The page begins with a verdict: what is wrong now, the worst first, with who causes it and what helps; or that nothing is.
 func TestVerdict(t *testing.T) {
+	t.Parallel()
 	calm := func(v *model.View) {
 		s := v.Snapshot
 		s.Problems, v.Findings, v.Errors, v.Totals.FailedHour, v.Bandwidth.Problems = nil, nil, nil, 0, nil
