@@ -56,10 +56,9 @@ func TestKilledAtWrites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server and two daemons: make long runs it")
 	}
-	k := &killing{t: t, placement: placementtest.Start(t), dir: t.TempDir(), hosts: map[string]fleet.Host{}, clients: map[string]*client.Client{}}
-	k.sluice = filepath.Join(k.dir, "sluice")
-	if out, err := exec.Command("go", "build", "-o", k.sluice, "sluice/cmd/sluice").CombinedOutput(); err != nil { //nolint:gosec // fixed
-		t.Fatalf("%v\n%s", err, out)
+	k := &killing{
+		t: t, placement: placementtest.Start(t), sluice: program(t), dir: t.TempDir(),
+		hosts: map[string]fleet.Host{}, clients: map[string]*client.Client{},
 	}
 	var all sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())

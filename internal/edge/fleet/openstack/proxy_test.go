@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice/api/v1"
@@ -61,12 +62,34 @@ func startProxy(t *testing.T, behind string) *behindProxy {
 	return p
 }
 
+// programs holds the command sluice, which all tests share.
+var programs string
+
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(programs, "sluice")
+	out, err := exec.Command("go", "build", "-o", path, "sluice/cmd/sluice").CombinedOutput() //nolint:gosec // fixed
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, err
+})
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "sluice-programs"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(programs)
+	os.Exit(code)
+}
+
 // program is the command sluice.
 func program(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "sluice")
-	if out, err := exec.Command("go", "build", "-o", path, "sluice/cmd/sluice").CombinedOutput(); err != nil { //nolint:gosec // fixed
-		t.Fatalf("%v\n%s", err, out)
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
