@@ -68,7 +68,10 @@ func TestGarbage(t *testing.T) {
 	environment(t, nil)
 	for name, handle := range garbage {
 		t.Run(name, func(t *testing.T) {
-			openstack.Hurry(t, time.Second)
+			openstack.Hurry(t, time.Minute)
+			if name == "no answer" || name == "no end" {
+				openstack.Hurry(t, 100*time.Millisecond)
+			}
 			server := httptest.NewServer(handle)
 			defer server.Close()
 			l, err := openstack.Connect(t.Context(), server.URL)
