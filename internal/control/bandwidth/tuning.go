@@ -28,7 +28,7 @@ const carefulTime = 5 * time.Second
 const (
 	hungryOn   = 0.95 // of its limit: a sender bound by it reads 98-99.7 % of it
 	hungryTime = 0.2  // s: below hungryOn for so long it is satisfied: noise takes a bound sender there for less
-	idleNow    = 0.5  // of its limit: below it the sender is satisfied at once
+	idleNow    = 0.5  // of its limit: below it the sender is satisfied at once, and has stopped if it just sent twice as much
 
 	noiseGain   = 0.1   // weight of the EWMA of noise: some ten readings
 	firstNoise  = 0.02  // relative: initial value

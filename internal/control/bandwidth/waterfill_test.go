@@ -370,6 +370,20 @@ func TestOthersHaveWhatIsNoLongerWanted(t *testing.T) {
 	}
 }
 
+// A sender that a lower limit holds back has not stopped.
+func TestLowerLimitIsNoStop(t *testing.T) {
+	for _, c := range []struct {
+		limit float64
+		stops bool
+	}{{100, true}, {6, false}} {
+		s, k := newTracked(), moment{capacity: 40, seconds: 0.1}
+		s.last, s.mean, s.share = 10, 10, 10
+		if s.estimate(&k, &usage{known: true, sent: 4, guarantee: 5}, c.limit); (s.demand == 0) != c.stops {
+			t.Errorf("limit %v: sent 10, then 4: demand %v, want it to have stopped: %v", c.limit, s.demand, c.stops)
+		}
+	}
+}
+
 // TestRaisesRest: the little that others leave for a moment is not worth changing a limit each time, but what they take is.
 func TestRaisesRest(t *testing.T) {
 	h := newHost(40 * unit)
