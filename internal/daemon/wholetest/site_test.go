@@ -33,6 +33,7 @@ type site struct {
 	guest  *guest
 	peer   *kerneltest.Port
 	api    *client.Client
+	moves  func() []span // of the guest's port
 
 	cmd     *exec.Cmd
 	log     *os.File
@@ -45,7 +46,7 @@ type site struct {
 	silent                        sync.Once
 
 	mu   sync.Mutex
-	got  map[int]int // how often the peer received each of the guest's frames
+	got  map[int][]time.Time // when the peer received each of the guest's frames
 	last int
 }
 
@@ -65,8 +66,11 @@ func newSite(t *testing.T, f *fabric) *site {
 	dir, err := os.MkdirTemp("", "slw") // short: the length of a socket's path is limited
 	kerneltest.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &site{t: t, dir: dir, fabric: f, got: map[int]int{}, stop: make(chan struct{})}
+	s := &site{t: t, dir: dir, fabric: f, got: map[int][]time.Time{}, stop: make(chan struct{})}
 	f.make(t)
+	if f.moves != nil {
+		s.moves = f.moves(t)
+	}
 	s.nic = newNIC(t, dir, s.changes.next)
 	if f.wire {
 		f.join(t, "pf0")
