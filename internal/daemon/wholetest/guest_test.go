@@ -36,6 +36,7 @@ type guest struct {
 	onVF   bool // receives there
 	sends  bool // through the VF
 	flips  []time.Time
+	opened time.Time // when it opened or closed its VF last
 	frames map[byte]map[int]*arrivals
 	last   map[byte]int // the highest number of a frame
 	cancel context.CancelFunc
@@ -129,11 +130,33 @@ func (g *guest) flip(toVF bool) {
 	}
 }
 
+// open shows that the guest's driver has opened the VF, or has closed it.
+func (g *guest) open(is bool) {
+	g.nic.open(is)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened = time.Now()
+}
+
+// seen reports whether something that was observed then shows whether the driver has the VF open now.
+func (g *guest) seen(observed time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return observed.After(g.opened)
+}
+
 // listens reports whether the guest receives on its VF.
 func (g *guest) listens() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.onVF
+}
+
+// linked reports whether its VF has its link, so that the guest sends there.
+func (g *guest) linked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sends
 }
 
 // send sends through the active path; for a while after it has the VF that is still the tap.
@@ -201,7 +224,7 @@ func (g *guest) probe(ctx context.Context, linking time.Duration) {
 		defer g.mu.Unlock()
 		g.sends = ctx.Err() == nil && g.onVF
 	})
-	g.nic.open(true)
+	g.open(true)
 }
 
 // unplug is what the guest does when it is asked to release its VF, or QEMU says that it is gone.
@@ -219,7 +242,7 @@ func (g *guest) shut() {
 	g.turn.Lock()
 	defer g.turn.Unlock()
 	g.flip(false)
-	g.nic.open(false)
+	g.open(false)
 	if g.nic.end() != nil {
 		kerneltest.IP(g.t, "link set "+vfNetdev+" down")
 	}

@@ -44,6 +44,7 @@ type site struct {
 	senders                       sync.WaitGroup
 	stop                          chan struct{}
 	silent                        sync.Once
+	slow                          float64 // how many times longer than on an idle machine things have taken at most
 
 	mu   sync.Mutex
 	got  map[int][]time.Time // when the peer received each of the guest's frames
@@ -197,6 +198,8 @@ func (s *site) differs(vf bool) string {
 		return fmt.Sprintf("the VMs are %+v", vms)
 	case status.Error != "" || status.Moves.Active+status.Moves.Pending+status.Findings > 0 || len(fsck.Findings) > 0:
 		return fmt.Sprintf("status %+v, findings %+v", status, fsck.Findings)
+	case !s.guest.seen(fsck.Observed):
+		return "the daemon has not looked since the guest opened or closed its VF"
 	case s.guest.listens() != vf || s.virt.holds("") != vf:
 		return fmt.Sprintf("the guest listens on its VF: %v", s.guest.listens())
 	case s.nic.mac() != mac:
