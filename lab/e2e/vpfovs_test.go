@@ -78,12 +78,16 @@ func (r vpfRig) reaches(vf int, address string) {
 	})
 }
 
-// unreachable fails the test unless a VF sends requests to an address and gets no answer.
-func (r vpfRig) unreachable(vf int, address string) {
+// unreachable fails the test if a VF gets an answer from an address, or none from elsewhere right after that, unless that is "": a VF that
+// sends nothing reaches nobody.
+func (r vpfRig) unreachable(vf int, address, elsewhere string) {
 	r.t.Helper()
 	out := r.inGuest("ip -n vf%d neigh flush all; ip netns exec vf%[1]d ping -c 3 -W 3 %s || true", vf, address)
 	if !strings.Contains(out, "100% packet loss") {
-		r.t.Errorf("VF %d reaches %s, or sends nothing: %s", vf, address, out)
+		r.t.Errorf("VF %d reaches %s: %s", vf, address, out)
+	}
+	if elsewhere != "" {
+		r.inGuest("ip netns exec vf%d ping -c 3 -W 3 %s", vf, elsewhere)
 	}
 }
 
@@ -97,7 +101,7 @@ func (r vpfRig) policy() {
 	const forged = "02:00:00:00:66:66"
 	own := r.vf(0).MAC
 	r.inGuest("ip -n vf0 link set eth0 address %s", forged)
-	r.unreachable(0, lab.Address("host"))
+	r.unreachable(0, lab.Address("host"), "") // that it sends is seen by what is dropped
 	if learned := r.run("ovs-appctl fdb/show ovs0"); strings.Contains(learned, forged) {
 		r.t.Errorf("Open vSwitch learned a forged MAC:\n%s", learned)
 	}
@@ -115,23 +119,23 @@ func (r vpfRig) policy() {
 // started again, and what somebody changes at their ports is undone or refused.
 func TestVirtualPFOnOpenVSwitch(t *testing.T) {
 	r := newVPFRig(t)
-	r.unreachable(0, lab.Address("host")) // nobody has it
+	r.unreachable(0, lab.Address("host"), "") // nobody has it
 	r.set("--link up")
 	r.policy()
 	r.reaches(0, "10.9.0.61")
 
 	r.set("--vf 1 --vlan 10")
 	r.reaches(1, "10.10.0.1")
-	r.unreachable(1, lab.Address("host"))
-	r.unreachable(0, "10.9.0.61")
-	r.unreachable(0, "10.10.0.1")
+	r.unreachable(1, lab.Address("host"), "10.10.0.1")
+	r.unreachable(0, "10.9.0.61", lab.Address("host"))
+	r.unreachable(0, "10.10.0.1", lab.Address("host"))
 
 	r.run("kill -9 $(cat /run/openvswitch/ovs-vswitchd.pid)")
 	r.run("/usr/share/openvswitch/scripts/ovs-ctl --system-id=lab start >/dev/null 2>&1; ovs-vsctl --timeout=60 get interface %s ofport", r.vf(0).Tap)
 	r.fix()
 	r.policy()
 	r.reaches(1, "10.10.0.1")
-	r.unreachable(1, lab.Address("host"))
+	r.unreachable(1, lab.Address("host"), "10.10.0.1")
 
 	r.set("--vf 1 --vlan 0 --isolated")
 	r.reaches(0, "10.9.0.61")
@@ -139,10 +143,8 @@ func TestVirtualPFOnOpenVSwitch(t *testing.T) {
 	isolated := func() {
 		t.Helper()
 		r.fix() // Open vSwitch forgets the entries of a port that is reconfigured
-		r.unreachable(0, "10.9.0.61")
-		r.unreachable(1, "10.9.0.60")
-		r.reaches(0, lab.Address("ext"))
-		r.reaches(1, lab.Address("vm2"))
+		r.unreachable(0, "10.9.0.61", lab.Address("ext"))
+		r.unreachable(1, "10.9.0.60", lab.Address("vm2"))
 	}
 	isolated()
 	tap := r.vf(0).Tap

@@ -209,8 +209,8 @@ func (t Timeouts) of(s *model.Step) time.Duration {
 	case model.StepDetach, model.StepWaitGone:
 		return t.Detach
 	case model.StepFollowGuest:
-		if s.Device.Port != "" {
-			return t.Kernel + model.SilentFor
+		if s.Device.Port != "" { // it moves the port to the tap and, after a wait, to the VF
+			return 2*t.Kernel + model.SilentFor
 		}
 	}
 	return t.Kernel

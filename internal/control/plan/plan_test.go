@@ -616,8 +616,8 @@ func TestRepresentorsNeedNoFilters(t *testing.T) {
 	}
 	pf.VFs[1].MaxPackets, pf.Uplink.OnePort, s.VMs[0].NICs[0].DualPath = 0, true, true
 	if found := NewChecker().Check(s, nobody{}, DefaultTimeouts); len(found) != 1 || found[0].Repair[0].Kind != model.StepFollowGuest ||
-		found[0].Repair[0].Device.Port != "rep0" || found[0].Repair[0].Timeout != DefaultTimeouts.Kernel+model.SilentFor {
-		t.Errorf("a switch with one port: found %+v, want time to wait for a frame at its representor", found)
+		found[0].Repair[0].Device.Port != "rep0" || found[0].Repair[0].Timeout != 2*DefaultTimeouts.Kernel+model.SilentFor {
+		t.Errorf("a switch with one port: found %+v, want time to wait for a frame at its representor between two changes", found)
 	}
 }
 

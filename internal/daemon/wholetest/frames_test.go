@@ -75,6 +75,19 @@ type flow struct {
 // gap are the frames of a flow that may be lost: those under way when something happened, and those sent until all is at rest again.
 type gap struct{ from, end int }
 
+// span is from one time to another.
+type span struct{ from, end time.Time }
+
+// extend makes the span reach until then.
+func (s *span) extend(to time.Time) {
+	if s.from.IsZero() {
+		s.from = to
+	}
+	s.end = to
+}
+
+func (s span) overlaps(o span) bool { return !s.from.After(o.end) && !s.end.Before(o.from) }
+
 // inFlight is how many frames a switch in user space may have before it, which has a socket's buffer for them.
 const inFlight = 100
 

@@ -21,7 +21,10 @@ const (
 )
 
 // arrivals counts how often a frame came to the guest's tap and VF, and how often the guest accepted it.
-type arrivals struct{ tap, vf, accepted int }
+type arrivals struct {
+	tap, vf, accepted int
+	read              span // from the first to the last
+}
 
 // guest is the guest of the domain: it receives on its active path only, as net_failover does.
 type guest struct {
@@ -33,6 +36,7 @@ type guest struct {
 	onVF   bool // receives there
 	sends  bool // through the VF
 	flips  []time.Time
+	opened time.Time // when it opened or closed its VF last
 	frames map[byte]map[int]*arrivals
 	last   map[byte]int // the highest number of a frame
 	cancel context.CancelFunc
@@ -108,6 +112,7 @@ func (g *guest) arrived(frame []byte) *arrivals {
 		a = &arrivals{}
 		g.frames[mark][n] = a
 	}
+	a.read.extend(time.Now())
 	return a
 }
 
@@ -125,11 +130,33 @@ func (g *guest) flip(toVF bool) {
 	}
 }
 
+// open shows that the guest's driver has opened the VF, or has closed it.
+func (g *guest) open(is bool) {
+	g.nic.open(is)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened = time.Now()
+}
+
+// seen reports whether something that was observed then shows whether the driver has the VF open now.
+func (g *guest) seen(observed time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return observed.After(g.opened)
+}
+
 // listens reports whether the guest receives on its VF.
 func (g *guest) listens() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.onVF
+}
+
+// linked reports whether its VF has its link, so that the guest sends there.
+func (g *guest) linked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sends
 }
 
 // send sends through the active path; for a while after it has the VF that is still the tap.
@@ -197,7 +224,7 @@ func (g *guest) probe(ctx context.Context, linking time.Duration) {
 		defer g.mu.Unlock()
 		g.sends = ctx.Err() == nil && g.onVF
 	})
-	g.nic.open(true)
+	g.open(true)
 }
 
 // unplug is what the guest does when it is asked to release its VF, or QEMU says that it is gone.
@@ -215,7 +242,7 @@ func (g *guest) shut() {
 	g.turn.Lock()
 	defer g.turn.Unlock()
 	g.flip(false)
-	g.nic.open(false)
+	g.open(false)
 	if g.nic.end() != nil {
 		kerneltest.IP(g.t, "link set "+vfNetdev+" down")
 	}
@@ -231,7 +258,7 @@ func (g *guest) has(f *flow) int {
 // tally is what became of the frames of a flow to the guest.
 type tally struct {
 	sent, lost  int
-	twice, none int           // came by both paths while the guest changed its path: it accepted both, or neither
+	twice, none int           // came by both paths, one before and one after a change of path, and were accepted on both, or on neither
 	longest     time.Duration // from the first of a row of lost frames to the next that came: a sender may go slower in between
 	since       time.Time     // the first of the row; zero: the last frame is not lost
 	wrong       []string      // frames that are lost, or came twice for another reason
@@ -262,7 +289,7 @@ func (g *guest) count(f *flow) (out tally) {
 		if seen := g.frames[f.mark][n]; seen != nil {
 			a = *seen
 		}
-		changing := slices.ContainsFunc(g.flips, func(flip time.Time) bool { return flip.Sub(at).Abs() < straddling })
+		changing := slices.ContainsFunc(g.flips, func(flip time.Time) bool { return a.read.overlaps(span{flip, flip}) })
 		lost := a.accepted == 0 && a.tap+a.vf < 2
 		out.row(at, lost)
 		switch {
@@ -279,11 +306,8 @@ func (g *guest) count(f *flow) (out tally) {
 			out.twice++
 			continue
 		}
-		out.wrong = append(out.wrong, fmt.Sprintf("frame %d of flow %c, sent at %s, came %+v times", n, f.mark, at.Format("05.000"), a))
+		out.wrong = append(out.wrong, fmt.Sprintf("frame %d of flow %c, sent at %s, came %d times to the tap and %d to the VF, accepted %d times",
+			n, f.mark, at.Format("05.000"), a.tap, a.vf, a.accepted))
 	}
 	return out
 }
-
-// straddling is how far from a change of path a frame may have been sent of which the guest sees one copy before and one after it: a
-// sender may wait for a processor in between.
-const straddling = 100 * time.Millisecond

@@ -33,6 +33,7 @@ type site struct {
 	guest  *guest
 	peer   *kerneltest.Port
 	api    *client.Client
+	moves  func() []span // of the guest's port
 
 	cmd     *exec.Cmd
 	log     *os.File
@@ -43,9 +44,10 @@ type site struct {
 	senders                       sync.WaitGroup
 	stop                          chan struct{}
 	silent                        sync.Once
+	slow                          float64 // how many times longer than on an idle machine things have taken at most
 
 	mu   sync.Mutex
-	got  map[int]int // how often the peer received each of the guest's frames
+	got  map[int][]time.Time // when the peer received each of the guest's frames
 	last int
 }
 
@@ -65,8 +67,11 @@ func newSite(t *testing.T, f *fabric) *site {
 	dir, err := os.MkdirTemp("", "slw") // short: the length of a socket's path is limited
 	kerneltest.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &site{t: t, dir: dir, fabric: f, got: map[int]int{}, stop: make(chan struct{})}
+	s := &site{t: t, dir: dir, fabric: f, got: map[int][]time.Time{}, stop: make(chan struct{})}
 	f.make(t)
+	if f.moves != nil {
+		s.moves = f.moves(t)
+	}
 	s.nic = newNIC(t, dir, s.changes.next)
 	if f.wire {
 		f.join(t, "pf0")
@@ -193,6 +198,8 @@ func (s *site) differs(vf bool) string {
 		return fmt.Sprintf("the VMs are %+v", vms)
 	case status.Error != "" || status.Moves.Active+status.Moves.Pending+status.Findings > 0 || len(fsck.Findings) > 0:
 		return fmt.Sprintf("status %+v, findings %+v", status, fsck.Findings)
+	case !s.guest.seen(fsck.Observed):
+		return "the daemon has not looked since the guest opened or closed its VF"
 	case s.guest.listens() != vf || s.virt.holds("") != vf:
 		return fmt.Sprintf("the guest listens on its VF: %v", s.guest.listens())
 	case s.nic.mac() != mac:

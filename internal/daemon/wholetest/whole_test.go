@@ -100,7 +100,8 @@ func TestRepresentorIsRenamedInAMove(t *testing.T) {
 	})
 }
 
-// A guest reboots: when it is back it is on its tap until its driver opens the VF again, and sends there until that has a link.
+// A guest reboots: when it is back it is on its tap until its driver opens the VF again, and sends there until that has a link. It may be
+// back before the daemon has seen it, or while the daemon does something about it.
 func TestGuestReboots(t *testing.T) {
 	onEachSwitch(t, func(s *site) {
 		s.want(true)
@@ -112,6 +113,16 @@ func TestGuestReboots(t *testing.T) {
 			})
 			s.guest.boot(booting)
 			s.settled(true)
+		}
+		for range few(4) {
+			s.interrupted("the guest reboots, whether or not the daemon sees it", func(begun func()) {
+				begun()
+				s.guest.shut()
+				time.Sleep(rand.N(300 * time.Millisecond)) // a random moment: the daemon has seen it, or not, or does something about it
+				s.guest.boot(linking)
+				kerneltest.WaitFor(s.t, "the guest to send through its VF", s.guest.linked) // nobody can see that it sends elsewhere
+				s.settled(true)
+			})
 		}
 		s.quit()
 		s.judge()

@@ -30,9 +30,10 @@ func (a *Actuator) followGuest(ctx context.Context, up uplink.Writer, s model.St
 	}
 	before := a.heardSoFar(ctx, s.Device.Port)
 	at, err := a.listens(ctx, s)
-	if err == nil && at == onVF && s.Device.Port != "" { // until its VF has a link it sends through its virtio NIC, as after a plug
+	// Until its VF has a link it sends through its virtio NIC, as after a plug. If it sends through its VF, its port need not leave there.
+	if err == nil && at == onVF && s.Device.Port != "" && !a.waitFrame(ctx, s.Device.Port, before, countsWithin) {
 		if err = a.feedBoth(ctx, up, s); err == nil {
-			a.waitFrame(ctx, s.Device.Port, before)
+			a.waitFrame(ctx, s.Device.Port, before, model.SilentFor)
 			at, err = a.listens(ctx, s)
 		}
 	}

@@ -1,6 +1,7 @@
 package actuate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,15 +74,18 @@ func TestFollowGuest(t *testing.T) {
 
 // Where the switch takes in the guest's frames at one port only, both paths hold until the guest sends through its VF.
 func TestFollowGuestThatSendsLate(t *testing.T) {
-	const both, late = "fdb=tap1 self=true mirror=true", 1700 * time.Millisecond
+	const both, late, soon = "fdb=tap1 self=true mirror=true", 1700 * time.Millisecond, countsWithin + 10*time.Millisecond
+	const toVF = "fdb=pf0 self=false mirror=false"
 	for name, c := range map[string]struct {
 		sends, closes time.Duration // after the start; 0: never
 		took          time.Duration
+		meanwhile     string // before it sends
 		want          string
 	}{
-		"with its link": {late, 0, late, "fdb=pf0 self=false mirror=false"},
-		"nothing":       {0, 0, model.SilentFor, "fdb=pf0 self=false mirror=false"},
-		"closes again":  {0, late, model.SilentFor, both},
+		"with its link": {late, 0, late, both, toVF},
+		"all along":     {soon, 0, soon, toVF, toVF}, // its port stays there
+		"nothing":       {0, 0, model.SilentFor, both, toVF},
+		"closes again":  {0, late, model.SilentFor, both, both},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFakeHost(1)
@@ -96,16 +100,16 @@ func TestFollowGuestThatSendsLate(t *testing.T) {
 			}
 			after(c.sends, func() { f.link("rep0").Counters.RxPackets++ })
 			after(c.closes, func() { f.setOpen(addr(0), false) })
-			time.AfterFunc(late-time.Millisecond, func() {
-				if got := paths(f); got != both {
-					t.Errorf("%s: before it sends: %s, want %s", name, got, both)
+			time.AfterFunc(cmp.Or(c.sends, late)-time.Millisecond, func() {
+				if got := paths(f); got != c.meanwhile {
+					t.Errorf("%s: before it sends: %s, want %s", name, got, c.meanwhile)
 				}
 			})
 			s := step(model.StepFollowGuest, 1, 0)
 			s.Device.Port = "rep0"
 			start := time.Now()
 			err := New(f, f.uplinks(), f, nil).Do(t.Context(), s)
-			if took := time.Since(start); err != nil || took < c.took || took > c.took+countsWithin+50*time.Millisecond {
+			if took := time.Since(start); err != nil || took < c.took || took > c.took+2*countsWithin+50*time.Millisecond {
 				t.Errorf("%s: %v after %v, want %v", name, err, took, c.took)
 			}
 			if got := paths(f); got != c.want {

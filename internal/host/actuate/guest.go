@@ -35,7 +35,7 @@ func (a *Actuator) waitGuest(ctx context.Context, s model.Step) error {
 	}()
 	err := a.kernel.WaitDriver(wait, s.Device.Address, true)
 	if err == nil {
-		a.waitFrame(wait, s.Device.Port, before)
+		a.waitFrame(wait, s.Device.Port, before, model.SilentFor)
 	}
 	gone := context.Cause(wait)
 	cancel(nil)
@@ -73,27 +73,29 @@ type count struct {
 	err    error
 }
 
-// waitFrame waits until more frames have come in than before, for model.SilentFor at most. That a representor is gone is for the next
-// Steps to say.
-func (a *Actuator) waitFrame(ctx context.Context, port string, before count) {
+// waitFrame waits until more frames have come in than before, for so long at most, and reports whether they have. That a representor is
+// gone is for the next Steps to say.
+func (a *Actuator) waitFrame(ctx context.Context, port string, before count, most time.Duration) bool {
 	if port == "" {
-		return
+		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, model.SilentFor)
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		now := a.heard(ctx, port)
 		switch {
-		case errors.Is(now.err, model.ErrGone), now.err == nil && before.err == nil && now.frames > before.frames:
-			return
+		case now.err == nil && before.err == nil && now.frames > before.frames:
+			return true
+		case errors.Is(now.err, model.ErrGone):
+			return false
 		case before.err != nil:
 			before = now
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-tick.C:
 		}
 	}

@@ -262,12 +262,34 @@ func (w *World) followGuest(s model.Step) []part {
 		}
 		return nil
 	}
-	return []part{
-		func() error {
-			has = n.hasVF == s.Device.VF && n.hasVF != model.NoVF
-			open = has && n.open
-			return nil
-		},
+	look := func() error {
+		has = n.hasVF == s.Device.VF && n.hasVF != model.NoVF
+		open = has && n.open
+		return nil
+	}
+	feed := func() error {
+		if err := w.join(s); err != nil {
+			return err
+		}
+		for _, h := range w.halves(s) {
+			_ = w.startMirror(h, n.VM)() // it cannot fail
+		}
+		return nil
+	}
+	parts := []part{look}
+	if s.Device.Port != "" { // a guest that sends nothing through its VF yet is fed on both paths first
+		ifOpen := func(do part) part {
+			return func() error {
+				if open {
+					return do()
+				}
+				return nil
+			}
+		}
+		parts = append(parts, ifOpen(feed), ifOpen(func() error { return pin(s.Path.Tap) }), look)
+	}
+	return append(
+		parts,
 		func() error {
 			switch {
 			case open:
@@ -285,12 +307,7 @@ func (w *World) followGuest(s model.Step) []part {
 			case open:
 				p.delSelf(s.Path.MAC)
 			case has:
-				if err := w.join(s); err != nil {
-					return err
-				}
-				for _, h := range w.halves(s) {
-					_ = w.startMirror(h, n.VM)() // it cannot fail
-				}
+				return feed()
 			default:
 				return pin(s.Path.VirtioRoute)
 			}
@@ -305,7 +322,7 @@ func (w *World) followGuest(s model.Step) []part {
 			}
 			return w.closeDualPath(s, n.VM)()
 		},
-	}
+	)
 }
 
 // closeDualPath ends the mirror. What the tap of a VM that is gone copied went with it; then the entry is removed if it still points to

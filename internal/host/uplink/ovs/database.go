@@ -45,9 +45,11 @@ type (
 		IDs     map[string]string `ovsdb:"external_ids"`
 	}
 	rootRow struct {
-		UUID   string            `ovsdb:"_uuid"`
-		IDs    map[string]string `ovsdb:"external_ids"`
-		Config map[string]string `ovsdb:"other_config"`
+		UUID    string            `ovsdb:"_uuid"`
+		IDs     map[string]string `ovsdb:"external_ids"`
+		Config  map[string]string `ovsdb:"other_config"`
+		Wanted  int               `ovsdb:"next_cfg"` // the number of the newest configuration
+		Current int               `ovsdb:"cur_cfg"`  // that of the one that ovs-vswitchd has taken over
 	}
 )
 
@@ -68,6 +70,7 @@ type topology struct {
 	mapped      map[string]bool          // the bridges through which OVN reaches physical networks
 	neutron     map[string]bool          // the bridges that Neutron's Open vSwitch agent has connected with each other
 	offload     bool                     // Open vSwitch lets NICs forward frames themselves
+	isolated    map[string]bool          // the ports, by UUID, that ovs-vswitchd isolates from each other
 }
 
 // database follows the database of Open vSwitch. It never waits for it: what it says is what was last known.
@@ -258,7 +261,7 @@ func monitorOf(c client.Client) *client.Monitor {
 		client.WithTable(b, &b.Name, &b.Ports, &b.Datapath, &b.FailMode, &b.Controller),
 		client.WithTable(p, &p.Name, &p.Interfaces, &p.Tag, &p.Trunks, &p.VLANMode, &p.Protected),
 		client.WithTable(i, &i.Name, &i.Type, &i.Options, &i.IDs),
-		client.WithTable(r, &r.IDs, &r.Config),
+		client.WithTable(r, &r.IDs, &r.Config, &r.Wanted, &r.Current),
 	)
 }
 
@@ -269,20 +272,34 @@ func (d *database) read(c client.Client) error {
 		return errClosed
 	}
 	now := connect(rows[bridgeRow](known, "Bridge"), rows[portRow](known, "Port"), rows[interfaceRow](known, "Interface"))
+	taken := false
 	for _, r := range rows[rootRow](known, "Open_vSwitch") {
 		now.ovn(r.IDs)
 		now.offload = r.Config["hw-offload"] == "true"
+		taken = r.Current >= r.Wanted
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.client != c {
 		return errClosed
 	}
+	now.isolate(taken, d.now.isolated)
 	d.now, d.err = now, nil
 	for ch := range d.watchers {
 		nudge(ch)
 	}
 	return nil
+}
+
+// isolate notes which ports are isolated: those of which the database says so if ovs-vswitchd has taken over all that it says, else those
+// that were before too.
+func (t *topology) isolate(taken bool, before map[string]bool) {
+	t.isolated = map[string]bool{}
+	for _, p := range t.ports {
+		if p.Protected && (taken || before[p.UUID]) {
+			t.isolated[p.UUID] = true
+		}
+	}
 }
 
 // rows returns a table as the client knows it. They are the client's own rows, which it replaces and never changes: copies of a thousand

@@ -33,7 +33,7 @@ func (s *Switch) FunctionPort(links *uplink.Links, tap string) (at uplink.Functi
 		at.Refused = "the database of Open vSwitch does not name its bridge; systemctl status openvswitch-switch"
 		return at, true, nil
 	}
-	return uplink.FunctionPort{Switch: p.bridge.Name, Isolated: p.Protected, Refused: s.noFunction(&t, &p)}, true, nil
+	return uplink.FunctionPort{Switch: p.bridge.Name, Isolated: t.isolated[p.UUID], Refused: s.noFunction(&t, &p)}, true, nil
 }
 
 // noFunction is why a port takes no function of a virtual PF, in the form "why; remedy"; "": it takes one.
@@ -63,8 +63,8 @@ func (s *Switch) noFunctions(t *topology, b *bridgeRow) string {
 	return ""
 }
 
-// Isolate implements uplink.FunctionSwitch. It returns when no frame goes by what was in force before. While ovs-vswitchd does not take
-// over that a port is isolated, the database does not say so either: FunctionPort would have it that the port is.
+// Isolate implements uplink.FunctionSwitch. It returns when no frame goes by what was in force before. If ovs-vswitchd does not take over
+// that a port is isolated, the database does not say so afterwards either.
 func (s *Switch) Isolate(ctx context.Context, tap string, on bool) error {
 	t, err := s.db.fresh()
 	if err != nil {

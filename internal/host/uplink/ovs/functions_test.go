@@ -68,3 +68,25 @@ func TestFunctionPort(t *testing.T) {
 		}
 	}
 }
+
+// A port is isolated once ovs-vswitchd has taken that over, and stays so while it takes over something else.
+func TestIsolated(t *testing.T) {
+	var links uplink.Links
+	links.Index([]netdev.Link{{Index: 1, Name: "vnet0", Master: 9}, {Index: 9, Name: "ovs-system", Kind: "openvswitch"}})
+	before := map[string]bool{}
+	for i, c := range []struct{ protected, taken, want bool }{
+		{true, false, false}, // as a daemon that was killed left it
+		{true, true, true},
+		{true, false, true},
+		{false, false, false},
+		{true, false, false},
+		{false, true, false},
+	} {
+		s := hostWith(func(_ *bridgeRow, _, tap *portRow, _ *interfaceRow) { tap.Protected = c.protected }, nil)
+		s.db.now.isolate(c.taken, before)
+		before = s.db.now.isolated
+		if p, ok, err := s.FunctionPort(&links, "vnet0"); !ok || err != nil || p.Isolated != c.want {
+			t.Errorf("%d: %+v, %v, %v, want isolated %v", i, p, ok, err, c.want)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/host/kernel"
 	"sluice/internal/host/kernel/kerneltest"
 	"sluice/internal/host/uplink"
 	"sluice/internal/host/uplink/ovs"
@@ -33,6 +34,7 @@ type end struct {
 type functionHost struct {
 	*ovstest.Host
 	uplink.FunctionPorts
+	kernel            *kernel.Host
 	fn, fn2, wire, vm end
 	calls             int
 }
@@ -45,14 +47,32 @@ func newFunctionHost(t *testing.T) *functionHost {
 		return e
 	}
 	h.fn, h.fn2, h.wire, h.vm = at(1, guestTap), at(2, otherTap), at(3, "wire0"), at(4, "vm0")
-	k := newKernel(t)
-	s := ovs.New(kerneltest.Soon(t), k, slog.New(slog.DiscardHandler))
+	h.kernel = newKernel(t)
+	h.FunctionPorts = h.nextDaemon(t).FunctionPorts
+	return h
+}
+
+// nextDaemon returns the same host as another daemon sees it.
+func (h *functionHost) nextDaemon(t *testing.T) *functionHost {
+	next := *h
+	s := ovs.New(kerneltest.Soon(t), h.kernel, slog.New(slog.DiscardHandler))
 	t.Cleanup(s.Close)
 	if ovstest.Datapath(t) != "system" {
 		s.AllowUserspace()
 	}
-	h.FunctionPorts = uplink.FunctionPorts{PortKernel: k, Other: s}
-	return h
+	next.FunctionPorts = uplink.FunctionPorts{PortKernel: h.kernel, Other: s}
+	return &next
+}
+
+// isolated says of each function's port whether it is isolated.
+func (h *functionHost) isolated(t *testing.T) map[string]bool {
+	all, err := h.SwitchPorts(kerneltest.Soon(t))
+	kerneltest.Must(t, err)
+	is := map[string]bool{}
+	for _, p := range all {
+		is[p.Tap] = p.Isolated
+	}
+	return is
 }
 
 // wanted is the port of a function.
@@ -204,7 +224,25 @@ func TestFunctionsAreIsolatedWithoutSwitch(t *testing.T) {
 	fails(ctx, "context canceled")
 	closeSocket()
 
+	// A daemon that is killed in between leaves its change.
+	vsctl := exec.Command("ovs-vsctl", "--db="+h.Socket("db"), "--timeout=1", "set", "port", guestTap, "protected=true")
+	if out, err := vsctl.CombinedOutput(); err == nil || protected() != "true" {
+		t.Errorf("ovs-vsctl does not wait for ovs-vswitchd, or changes nothing: %v: %s", err, out)
+	}
+	next := h.nextDaemon(t)
+	kerneltest.WaitFor(t, "the next daemon to see the ports", func() bool { return len(next.isolated(t)) == 2 })
+	if now := next.isolated(t); now[guestTap] {
+		t.Errorf("for the next daemon these ports are isolated: %v", now)
+	}
+	if now := h.isolated(t); now[guestTap] || !now[otherTap] {
+		t.Errorf("while ovs-vswitchd does not run these ports are isolated: %v", now)
+	}
+
 	restartSwitch(t, h.Host)
+	kerneltest.WaitFor(t, "the next daemon to see which ports are isolated", func() bool {
+		now := next.isolated(t)
+		return now[guestTap] && now[otherTap]
+	})
 	h.set(t, h.fn, true)
 	if h.passes(t, h.fn, h.fn2, 0) {
 		t.Error("a frame of an isolated function reaches another")
