@@ -68,7 +68,7 @@ func (m machine) run(t *testing.T, purpose string) (out, apt string, ok bool) {
 func TestDeps(t *testing.T) {
 	const basics = "make ca-certificates"
 	const tools = basics + " git libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-guest-agent" +
-		" iproute2 openvswitch-switch ovn-central ovn-host prometheus shellcheck chromium fonts-dejavu-core groff-base" +
+		" iproute2 openvswitch-switch ovn-central ovn-host prometheus shellcheck chromium-headless-shell fonts-dejavu-core groff-base" +
 		" systemd rpm python3-venv python3-pytest ansible-core mmdebstrap e2fsprogs zstd cpio openssh-client"
 	for _, c := range []struct {
 		name, purpose string
