@@ -14,10 +14,10 @@ type lack struct {
 
 // see updates what a sender lacks. in is its limit, promised the part of its guarantee that can be kept.
 func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
-	stopped := c.stopped(in)
+	stopped := c.stopped(promised) // and not of its limit, which a trial raises
 	if stopped || k.room && !k.stalled {
 		l.want = t.mean
-	} else if k.full && t.was < active*c.guarantee { // it wakes
+	} else if k.full && t.was < active*min(c.guarantee, promised) { // it wakes
 		l.want = (1 - lackShare) * promised
 	} else {
 		l.want = max(l.want, min(t.mean, t.was)) // one reading may be noise

@@ -245,10 +245,10 @@ func TestSettles(t *testing.T) {
 		h := anyHost(t)
 		h.senders[0].SLA.Guarantee.Bits = unit // somebody has one
 		h.ticks(60)
-		h.settle()
+		h.settle(t)
 		began, before, shares := h.w.capacity.trial.from, slices.Clone(h.out), slices.Clone(h.w.bits.share)
 		h.ticks(10)
-		h.settle()
+		h.settle(t)
 		if h.w.capacity.trial.from.Equal(began) && !slices.Equal(before, h.out) {
 			t.Fatalf("limits still change from %v to %v", before, h.out)
 		}
@@ -275,10 +275,13 @@ func TestSettles(t *testing.T) {
 
 // settle advances until there has been no trial, and rooms have been what they usually are, for 25 ticks: then
 // less than a tenth of the noise that a trial was taken for is left (noiseGain), and rooms no longer shrink with it.
-func (h *host) settle() {
-	for quiet := 0; quiet < 25; quiet++ {
+func (h *host) settle(t *rapid.T) {
+	for quiet, n := 0, 0; quiet < 25; quiet, n = quiet+1, n+1 {
 		if h.tick(); h.w.capacity.trial.on || h.now.Before(h.w.bits.careful) {
 			quiet = 0
+		}
+		if n == 10000 {
+			t.Fatal("a trial begins again and again")
 		}
 	}
 }
