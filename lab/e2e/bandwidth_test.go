@@ -13,13 +13,14 @@ import (
 	"sluice/lab"
 )
 
-// Four guests that each send 120 packets of 1400 bytes a second, 1.4 Mbit/s on the wire, into a link of 3 Mbit/s.
+// Four guests that each send 120 packets of 1400 bytes a second, 1.4 Mbit/s on the wire, into a link of 1.5 Mbit/s: emulated guests
+// send half of that on a slow machine, which is still more than the link carries.
 const (
 	bwPPS       = 120
 	bwSize      = 1400
 	bwWire      = (bwSize + 28 + 14 + 24) * 8 // bits of a packet on the wire
-	bwLink      = 3_000_000
-	bwGuarantee = 1_350_000
+	bwLink      = 1_500_000
+	bwGuarantee = 675_000
 )
 
 const guarantee = `mode: enforce
@@ -28,9 +29,9 @@ interval: 5s
 guest_agent: {every: 2s, timeout: 2s}
 bandwidth: {period: 500ms, in_guest: true}
 pfs:
-  - {name: pf0, vfs: 0-3, speed: 3Mbit, vf_rates: none} # the emulated NIC takes VF rates and does not heed them
+  - {name: pf0, vfs: 0-3, speed: 1500kbit, vf_rates: none} # the emulated NIC takes VF rates and does not heed them
 vms:
-  - {match: vm1, guarantee: 1350kbit}
+  - {match: vm1, guarantee: 675kbit}
 moves: {plug_timeout: 60s, unplug_timeout: 60s}
 `
 
