@@ -150,14 +150,16 @@ func timeline(spans []span, r lab.Requests) string {
 	return b.String()
 }
 
-// judge checks that moves show only briefly. On a host that switches the paths at a single instant they would show longer: 1 to 1.3 s
-// without an answer, and TCP retransmits after 0.2, 0.6 and 1.4 s. The emulator's own pauses also show where nothing is moved.
+// judge checks that moves show only briefly: in at most a tenth of their requests, however slow the emulator makes them. On a host that
+// switches the paths at a single instant they would show longer: 1 to 1.3 s of 7 without an answer, and TCP retransmits after 0.2, 0.6
+// and 1.4 s. The emulator's own pauses also show where nothing is moved.
 func judge(t *testing.T, protocol string, spans []span, r lab.Requests) {
 	t.Helper()
 	var pause time.Duration
 	medians := map[string]time.Duration{}
 	for _, s := range spans {
-		took, lost := times(part(r, s))
+		list := part(r, s)
+		took, lost := times(list)
 		if len(took) == 0 {
 			t.Errorf("%s, %s: no answers", protocol, s.name)
 			return
@@ -167,7 +169,7 @@ func judge(t *testing.T, protocol string, spans []span, r lab.Requests) {
 		if !moves {
 			pause = max(pause, took[len(took)-1])
 		}
-		if most := 5; lost > most || lost > 0 && !moves {
+		if most := len(list) / 10; lost > most || lost > 0 && !moves {
 			t.Errorf("%s, %s: %d requests of 10 a second without an answer, want none but at most %d in a move", protocol, s.name, lost, most)
 		}
 	}

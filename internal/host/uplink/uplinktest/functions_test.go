@@ -225,9 +225,12 @@ func TestFunctionsAreIsolatedWithoutSwitch(t *testing.T) {
 	closeSocket()
 
 	// A daemon that is killed in between leaves its change.
-	vsctl := exec.Command("ovs-vsctl", "--db="+h.Socket("db"), "--timeout=1", "set", "port", guestTap, "protected=true")
-	if out, err := vsctl.CombinedOutput(); err == nil || protected() != "true" {
-		t.Errorf("ovs-vsctl does not wait for ovs-vswitchd, or changes nothing: %v: %s", err, out)
+	vsctl := exec.Command("ovs-vsctl", "--db="+h.Socket("db"), "set", "port", guestTap, "protected=true")
+	kerneltest.Must(t, vsctl.Start())
+	kerneltest.WaitFor(t, "the database to say that the port is protected", func() bool { return protected() == "true" })
+	kerneltest.Must(t, vsctl.Process.Kill()) // it waits for ovs-vswitchd
+	if err := vsctl.Wait(); err == nil {
+		t.Error("ovs-vsctl does not wait for ovs-vswitchd")
 	}
 	next := h.nextDaemon(t)
 	kerneltest.WaitFor(t, "the next daemon to see the ports", func() bool { return len(next.isolated(t)) == 2 })
