@@ -27,6 +27,7 @@ type capacity struct {
 
 	proven   float64 // volume that the link has carried lately
 	provenAt time.Time
+	shownAt  time.Time // when one of those whose trial has shown the capacity last sent
 
 	trial trial
 }
@@ -38,6 +39,7 @@ const (
 	idle      probe = iota
 	measuring       // the volume, with nothing retained of former limits
 	raised          // the capacity
+	opened          // the capacity to the speed: nobody is left for whom it was lowered
 )
 
 // volume is what a link carried in a period, bits/s.
@@ -47,6 +49,7 @@ type volume struct {
 	blind   bool    // some senders have no reading: they are assumed to send on
 	pressed bool    // some senders are held down by their limits
 	lack    bool    // a guaranteed sender lacks what it is known to want
+	shown   bool    // some of those send whose trial has shown the capacity
 }
 
 // begin adopts a link's speed. If it changes because senders that cannot be limited take a part of the link, the capacity
@@ -112,10 +115,15 @@ func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration
 	late := now.Sub(c.began) >= probeTime
 	enough, most := c.enough(v.noise, looks, period)
 	switch {
+	case c.probe == idle && c.hat < c.speed && now.Sub(c.shownAt) >= shownTime && !c.shownAt.IsZero():
+		c.before, c.shownAt = c.hat, time.Time{}
+		c.turn(now, opened, c.speed)
 	case c.probe == idle && c.hat < c.speed && !now.Before(c.next):
 		c.step = min(probeMost, max(probeStep, probeSure*v.noise/(math.Sqrt(float64(most))*c.hat))) // to be found in the time there is
 		c.before = c.hat
 		c.turn(now, measuring, c.hat)
+	case c.probe == opened && (v.lack || c.n > looks):
+		c.close(v.lack, looks)
 	case c.probe != idle && v.lack:
 		c.fail(now)
 	case c.probe == measuring && (c.used >= enough || late):
@@ -158,6 +166,17 @@ func (c *capacity) fail(now time.Time) {
 	c.lower(now, c.before)
 }
 
+// close ends the time in which the link is taken for its speed: with what was carried then, if that shows anything.
+func (c *capacity) close(lack bool, looks int) {
+	if lack {
+		c.hat = c.before
+	} else if _, carried, _ := c.lately(looks); carried > probeFull*handedOut*c.before && carried < trialBelow*handedOut*c.speed {
+		c.hat = max(c.before, carried)
+	}
+	c.probe = idle
+	c.set(c.hat)
+}
+
 // turn begins a part of a probe.
 func (c *capacity) turn(now time.Time, probe probe, hat float64) {
 	c.probe, c.began = probe, now
@@ -184,7 +203,7 @@ func (c *capacity) rest() {
 	switch {
 	case c.trial.on:
 		c.trial.on, c.hat = false, c.trial.before
-	case c.probe == raised:
+	case c.probe == raised, c.probe == opened:
 		c.hat = c.before
 	}
 	c.probe = idle
@@ -207,6 +226,7 @@ func (r *resource) volume() (v volume) {
 		v.blind = v.blind || !c.known
 		v.pressed = v.pressed || c.known && r.spare <= 0 && t.hungry
 		v.lack = v.lack || c.guarantee > 0 && t.lack.ticks > 0 && t.lack.known(t, r.force[i], r.promised[i])
+		v.shown = v.shown || t.lack.shows && (!c.known || c.sent > active*c.guarantee)
 		if d := t.noise * c.sent; c.known {
 			v.noise += d * d
 		}

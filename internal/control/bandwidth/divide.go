@@ -38,8 +38,7 @@ func (r *resource) rooms(k *moment, spare float64) (part float64) {
 		r.room[i], t.share = 0, r.share[i]
 		t.enough = !t.more && r.share[i] >= t.demand*(1-rounding)
 		if t.enough && (k.trial == nil || c.guarantee > 0) {
-			most := t.mean*(1+max(leastRoom, min(mostRoom, noiseRoom*t.noise))) + moreRoom*k.capacity
-			r.room[i] = max(0, most-r.limits[i])
+			r.room[i] = max(0, t.roomy(k)-r.limits[i])
 			sum += r.room[i]
 		}
 	}

@@ -48,7 +48,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	case t.more && t.was < (1-lessSurely)*c.guarantee: // it wakes
 		t.demand = math.Inf(1)
 	case t.more:
-		t.demand = c.guarantee + wantGrowth*max(0, m-c.guarantee) + wantLeast*k.capacity
+		t.demand = max(c.guarantee+wantGrowth*max(0, m-c.guarantee)+wantLeast*k.capacity, t.roomy(k))
 	case c.guarantee == 0:
 		t.demand = t.mean // the combined noise of all of them is what matters: see margin
 	case m < idleNow*min(t.last, in) && !k.full && !k.stalled: // it has stopped within the period
@@ -123,6 +123,11 @@ func (t *tracked) remember(k *moment, c *usage, m, in float64) {
 		part = k.fall
 	}
 	t.mean += part * (m - t.mean)
+}
+
+// roomy is a limit that its noise alone does not reach, so that it is not taken for growth.
+func (t *tracked) roomy(k *moment) float64 {
+	return t.mean*(1+max(leastRoom, min(mostRoom, noiseRoom*t.noise))) + moreRoom*k.capacity
 }
 
 // trend is by how much the mean rises, per second; 0 if it does not rise beyond noise.

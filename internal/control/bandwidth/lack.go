@@ -8,6 +8,7 @@ type lack struct {
 	ticks  int           // for which it has missed something
 	kept   float64       // s for which it has missed nothing
 	tried  bool          // in the present trial, or the last
+	shows  bool          // its trial has shown what the link is taken for
 	wait   time.Duration // after a trial that failed
 	failed time.Time     // when the last one did
 }

@@ -41,6 +41,9 @@ const (
 func (w *waterfill) learn(k *moment, link *Link) {
 	c, r := &w.capacity, &w.bits
 	v, n := r.volume(), looks(link.Period)
+	if v.shown {
+		c.shownAt = k.now
+	}
 	c.note(k.now, v, n)
 	switch {
 	case c.trial.on:
@@ -180,10 +183,11 @@ func (r *resource) failed(k *moment, c *capacity) {
 // found ends a trial that has shown what the link carries.
 func (r *resource) found(k *moment, c *capacity) {
 	c.trial.on = false
-	c.wait = probeFirst
+	c.wait, c.shownAt = probeFirst, k.now
 	c.lower(k.now, c.hat)
 	for i := range r.tracked {
-		if l := &r.tracked[i].lack; l.tried {
+		l := &r.tracked[i].lack
+		if l.shows = l.tried; l.tried {
 			l.wait, l.ticks = 0, 0
 		}
 	}

@@ -191,23 +191,30 @@ func TestNobodyTalksALinkSmall(t *testing.T) {
 }
 
 // TestOneLiarIsNotBelievedForLong: a guaranteed sender that pretends to be held down can make a link seem smaller; once it stops, and
-// others want the link, that is found out.
+// others want the link, that is found out: sooner if it leaves, and nobody is left for whom the link was taken for less.
 func TestOneLiarIsNotBelievedForLong(t *testing.T) {
-	h := newHost(40 * unit)
-	h.link.Period = 100 * time.Millisecond
-	h.add(10, 8, 1, nil)
-	h.add(0, 100, 5, nil)
-	h.add(0, 100, 5, func(s *model.SLA) { s.Weight = 2 })
-	for range 300 {
-		h.demand[0] = 8 * unit
-		if h.w.capacity.trial.on {
-			h.demand[0] = 100 * unit
-		}
-		h.tick()
-	}
-	h.demand[0] = 8 * unit
-	h.ticks(100)
-	if c := h.w.Capacity(); c < 0.97*h.link.Speed {
-		t.Errorf("taken for %.2f of 40 ten seconds after the lie", c/unit)
+	for name, c := range map[string]struct{ then, seconds float64 }{"stays": {8, 10}, "leaves": {0, 2}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(40 * unit)
+			h.link.Period = 100 * time.Millisecond
+			h.add(10, 8, 1, nil)
+			h.add(0, 100, 5, nil)
+			h.add(0, 100, 5, func(s *model.SLA) { s.Weight = 2 })
+			for i := 0; h.w.Capacity() > 0.95*h.link.Speed; i++ {
+				if i > 600 {
+					t.Fatal("the lie is not believed in a minute")
+				}
+				h.demand[0] = 8 * unit
+				if h.w.capacity.trial.on {
+					h.demand[0] = 100 * unit
+				}
+				h.tick()
+			}
+			h.demand[0] = c.then * unit
+			h.ticks(int(10 * c.seconds))
+			if now := h.w.Capacity(); now < 0.97*h.link.Speed {
+				t.Errorf("taken for %.2f of 40 %.0f seconds after the lie", now/unit, c.seconds)
+			}
+		})
 	}
 }

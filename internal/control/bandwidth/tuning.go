@@ -81,6 +81,7 @@ const (
 	probeFull    = 0.97            // of what is handed out: a volume of less says nothing about it
 	probeSure    = 4               // deviations of the volume: required significance
 	probeTime    = 2 * time.Second // maximum duration
+	shownTime    = time.Second     // a capacity that a trial has shown is asked for anew after so long without those who were tried
 	provenTime   = time.Second     // a link that carried more so short ago is not taken for less without being asked twice
 )
 

@@ -63,6 +63,21 @@ func TestAdversaries(t *testing.T) {
 	}
 }
 
+// TestMended: programs that a law was mended for, as each says, meet the goals.
+func TestMended(t *testing.T) {
+	list, err := readPrograms("testdata/mended.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range tryAll(list, "waterfill") {
+		for i := range goals {
+			if by := goals[i].harm(o); by > 0 {
+				t.Errorf("%s is missed by %.1f (%s): %s", goals[i].name, by, o.Why, o)
+			}
+		}
+	}
+}
+
 // climbAll makes so many changes in all to the programs that are the worst for each goal.
 func climbAll(all []*outcome, changes int) []*outcome {
 	const starts = 4
