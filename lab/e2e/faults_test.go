@@ -37,7 +37,7 @@ func (r faultRig) favour(vm string) {
 func (r faultRig) settle(vm string) {
 	r.t.Helper()
 	r.favour(vm)
-	r.holding(3*time.Minute, vm) // a move that fails before, as of a guest that boots, is tried again after a while
+	r.holding(90*time.Second, vm)
 	r.idle(60 * time.Second)
 }
 
