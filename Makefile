@@ -55,7 +55,7 @@ vuln: $(VULN) | deps-demo ## known vulnerabilities in what the programs call; ne
 
 FORCE:
 
-test: deps ## everything that must pass, in about 40 minutes on a quiet machine of 2 cores; says how long each part took
+test: deps ## everything that must pass, in 40 to 75 minutes on a quiet machine of 2 cores; says how long each part took
 	@MAKE="$(MAKE)" scripts/parts build lint race long faults fuzz lab-test && echo "all tests passed"
 
 check: deps ## for daily work, within 4 minutes: build, lint, and the short form of all tests but the lab's and the browser's

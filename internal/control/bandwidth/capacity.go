@@ -7,7 +7,8 @@ import (
 
 // capacity is what a link is taken to carry. It never exceeds the link's speed, and starts there: a link that is not full does not
 // show its capacity. It falls only by a trial that finds guaranteed senders held down by the link, so that no sender without a
-// guarantee can lower it. It rises at once to a volume that exceeds it, and by probes if the volume rises with them.
+// guarantee can lower it. It rises at once to a volume that exceeds it, by probes if the volume rises with them, and to what the link
+// carries once it is handed out whole, for a moment, when nobody sends any more whose trial has lowered it.
 type capacity struct {
 	speed float64
 	hat   float64
