@@ -85,7 +85,7 @@ fuzz: ## each fuzz target for a moment (FUZZ=5m for longer)
 
 # Each lab is one emulated processor: as many run at once as this machine has.
 lab-test: build package ## the daemon on the real host with SR-IOV in QEMU
-	SLUICE_LAB_SLOTS=$${SLUICE_LAB_SLOTS:-$$(nproc)} $(GOTEST) -tags lab -count=1 -timeout 45m $$($(GO) list -tags lab ./lab/... ./internal/... | grep -E '^sluice/lab|/labtest$$' | grep -v /lab/bench)
+	SLUICE_LAB_SLOTS=$${SLUICE_LAB_SLOTS:-$$(nproc)} $(GOTEST) -tags lab -count=1 -timeout 70m $$($(GO) list -tags lab ./lab/... ./internal/... | grep -E '^sluice/lab|/labtest$$' | grep -v /lab/bench)
 
 lab: deps build ## the daemon on the real host in QEMU, and a shell there
 	$(GO) run ./lab/cmd/labctl up

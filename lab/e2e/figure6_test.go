@@ -150,9 +150,9 @@ func timeline(spans []span, r lab.Requests) string {
 	return b.String()
 }
 
-// judge checks that moves show only briefly: in at most a tenth of their requests, however slow the emulator makes them. On a host that
-// switches the paths at a single instant they would show longer: 1 to 1.3 s of 7 without an answer, and TCP retransmits after 0.2, 0.6
-// and 1.4 s. The emulator's own pauses also show where nothing is moved.
+// judge checks that moves show only briefly: in 5 requests, or in a tenth of those of a move that a slow emulator makes longer, but always
+// in less than on a host that switches the paths at a single instant: 1 to 1.3 s without an answer, and TCP retransmits after 0.2, 0.6 and
+// 1.4 s. The emulator's own pauses also show where nothing is moved.
 func judge(t *testing.T, protocol string, spans []span, r lab.Requests) {
 	t.Helper()
 	var pause time.Duration
@@ -169,7 +169,7 @@ func judge(t *testing.T, protocol string, spans []span, r lab.Requests) {
 		if !moves {
 			pause = max(pause, took[len(took)-1])
 		}
-		if most := len(list) / 10; lost > most || lost > 0 && !moves {
+		if most := min(9, max(5, len(list)/10)); lost > most || lost > 0 && !moves {
 			t.Errorf("%s, %s: %d requests of 10 a second without an answer, want none but at most %d in a move", protocol, s.name, lost, most)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 // capacity is what a link is taken to carry. It never exceeds the link's speed, and starts there: a link that is not full does not
 // show its capacity. It falls only by a trial that finds guaranteed senders held down by the link, so that no sender without a
-// guarantee can lower it. It rises at once to a volume that exceeds it, by probes if the volume rises with them, and to what the link
-// carries once it is handed out whole, for a moment, when nobody sends any more whose trial has lowered it.
+// guarantee can lower it. It rises at once to a volume that exceeds it, by probes if the volume rises with them, and to what full senders
+// show once the link's speed is handed out, for a moment, when nobody sends any more whose trial has lowered it.
 type capacity struct {
 	speed float64
 	hat   float64
@@ -28,7 +28,9 @@ type capacity struct {
 
 	proven   float64 // volume that the link has carried lately
 	provenAt time.Time
-	shownAt  time.Time // when one of those whose trial has shown the capacity last sent
+
+	shown  bool          // hat is what a trial has shown
+	silent time.Duration // for which none of those who were tried then has sent
 
 	trial trial
 }
@@ -40,7 +42,7 @@ const (
 	idle      probe = iota
 	measuring       // the volume, with nothing retained of former limits
 	raised          // the capacity
-	opened          // the capacity to the speed: nobody is left for whom it was lowered
+	opened          // the capacity to the speed: nobody sends any more for whom it was lowered
 )
 
 // volume is what a link carried in a period, bits/s.
@@ -116,17 +118,17 @@ func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration
 	late := now.Sub(c.began) >= probeTime
 	enough, most := c.enough(v.noise, looks, period)
 	switch {
-	case c.probe == idle && c.hat < c.speed && now.Sub(c.shownAt) >= shownTime && !c.shownAt.IsZero():
-		c.before, c.shownAt = c.hat, time.Time{}
+	case c.probe == idle && c.hat < c.speed && c.shown && c.silent >= shownTime:
+		c.before, c.shown = c.hat, false
 		c.turn(now, opened, c.speed)
 	case c.probe == idle && c.hat < c.speed && !now.Before(c.next):
 		c.step = min(probeMost, max(probeStep, probeSure*v.noise/(math.Sqrt(float64(most))*c.hat))) // to be found in the time there is
 		c.before = c.hat
 		c.turn(now, measuring, c.hat)
-	case c.probe == opened && (v.lack || c.n > looks):
-		c.close(v.lack, looks)
 	case c.probe != idle && v.lack:
 		c.fail(now)
+	case c.probe == opened && now.Sub(c.began) >= settleTime+time.Duration(looks+1)*period:
+		c.close(looks)
 	case c.probe == measuring && (c.used >= enough || late):
 		c.raise(now, looks)
 	case c.probe == raised && (c.used >= enough || late):
@@ -167,12 +169,15 @@ func (c *capacity) fail(now time.Time) {
 	c.lower(now, c.before)
 }
 
-// close ends the time in which the link is taken for its speed: with what was carried then, if that shows anything.
-func (c *capacity) close(lack bool, looks int) {
-	if lack {
-		c.hat = c.before
-	} else if _, carried, _ := c.lately(looks); carried > probeFull*handedOut*c.before && carried < trialBelow*handedOut*c.speed {
+// close ends the time in which the link's speed is handed out. A link that was not full then has shown nothing.
+func (c *capacity) close(looks int) {
+	_, carried, _ := c.lately(looks)
+	switch {
+	case carried >= trialBelow*handedOut*c.speed:
+	case carried > probeFull*handedOut*c.before:
 		c.hat = max(c.before, carried)
+	default:
+		c.hat = c.before
 	}
 	c.probe = idle
 	c.set(c.hat)
@@ -205,16 +210,20 @@ func (c *capacity) rest() {
 	case c.trial.on:
 		c.trial.on, c.hat = false, c.trial.before
 	case c.probe == raised, c.probe == opened:
-		c.hat = c.before
+		c.hat, c.shown = c.before, c.shown || c.probe == opened
 	}
 	c.probe = idle
 	c.set(c.hat)
 }
 
-// taken is the capacity assumed so far: a trial has no effect on it before it ends.
+// taken is the capacity assumed so far: neither a trial nor that the link's speed is handed out for a moment has an effect on it before it
+// ends.
 func (c *capacity) taken() float64 {
-	if c.trial.on {
+	switch {
+	case c.trial.on:
 		return c.trial.before
+	case c.probe == opened:
+		return c.before
 	}
 	return c.hat
 }

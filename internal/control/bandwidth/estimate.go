@@ -125,7 +125,7 @@ func (t *tracked) remember(k *moment, c *usage, m, in float64) {
 	t.mean += part * (m - t.mean)
 }
 
-// roomy is a limit that its noise alone does not reach, so that it is not taken for growth.
+// roomy is a limit that noise alone hardly reaches, up to 2 %, so that it is not taken for growth.
 func (t *tracked) roomy(k *moment) float64 {
 	return t.mean*(1+max(leastRoom, min(mostRoom, noiseRoom*t.noise))) + moreRoom*k.capacity
 }

@@ -41,8 +41,8 @@ const (
 func (w *waterfill) learn(k *moment, link *Link) {
 	c, r := &w.capacity, &w.bits
 	v, n := r.volume(), looks(link.Period)
-	if v.shown {
-		c.shownAt = k.now
+	if c.silent += link.Period; v.shown || link.Uncontrolled { // what is uncontrolled may fill the link, and no trial would tell
+		c.silent = 0
 	}
 	c.note(k.now, v, n)
 	switch {
@@ -183,11 +183,13 @@ func (r *resource) failed(k *moment, c *capacity) {
 // found ends a trial that has shown what the link carries.
 func (r *resource) found(k *moment, c *capacity) {
 	c.trial.on = false
-	c.wait, c.shownAt = probeFirst, k.now
+	c.wait = probeFirst
+	lowered := c.hat < c.trial.before
+	c.shown, c.silent = c.shown || lowered, 0
 	c.lower(k.now, c.hat)
 	for i := range r.tracked {
 		l := &r.tracked[i].lack
-		if l.shows = l.tried; l.tried {
+		if l.shows = l.tried || l.shows && !lowered; l.tried {
 			l.wait, l.ticks = 0, 0
 		}
 	}

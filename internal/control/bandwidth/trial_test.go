@@ -193,27 +193,54 @@ func TestNobodyTalksALinkSmall(t *testing.T) {
 // TestOneLiarIsNotBelievedForLong: a guaranteed sender that pretends to be held down can make a link seem smaller; once it stops, and
 // others want the link, that is found out: sooner if it leaves, and nobody is left for whom the link was taken for less.
 func TestOneLiarIsNotBelievedForLong(t *testing.T) {
-	for name, c := range map[string]struct{ then, seconds float64 }{"stays": {8, 10}, "leaves": {0, 2}} {
+	for name, c := range map[string]struct{ then, seconds float64 }{"stays": {8, 10}, "leaves": {0, 1.5}} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(40 * unit)
 			h.link.Period = 100 * time.Millisecond
 			h.add(10, 8, 1, nil)
-			h.add(0, 100, 5, nil)
-			h.add(0, 100, 5, func(s *model.SLA) { s.Weight = 2 })
-			for i := 0; h.w.Capacity() > 0.95*h.link.Speed; i++ {
+			h.add(0, 11, 5, nil)
+			h.add(0, 11, 5, func(s *model.SLA) { s.Weight = 2 })
+			h.tick()
+			for i := 0; h.w.Capacity() > 0.8*h.link.Speed; i++ {
 				if i > 600 {
-					t.Fatal("the lie is not believed in a minute")
+					t.Fatalf("the lie is not believed in a minute: taken for %.2f of 40", h.w.Capacity()/unit)
 				}
 				h.demand[0] = 8 * unit
-				if h.w.capacity.trial.on {
+				if tr := &h.w.capacity.trial; tr.on && tr.part != returning { // as one that is held down does
 					h.demand[0] = 100 * unit
 				}
 				h.tick()
 			}
-			h.demand[0] = c.then * unit
+			h.demand[0], h.demand[1], h.demand[2] = c.then*unit, 100*unit, 100*unit
 			h.ticks(int(10 * c.seconds))
 			if now := h.w.Capacity(); now < 0.97*h.link.Speed {
-				t.Errorf("taken for %.2f of 40 %.0f seconds after the lie", now/unit, c.seconds)
+				t.Errorf("taken for %.2f of 40 %.1f seconds after the lie", now/unit, c.seconds)
+			}
+		})
+	}
+}
+
+// TestPauseOfTheWitness: while the sender pauses for whom a link was taken for less, a link that is not full shows nothing, and one that is
+// full what it carries.
+func TestPauseOfTheWitness(t *testing.T) {
+	for name, others := range map[string]float64{"not full": 2, "full": 100} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(10 * unit)
+			h.add(5, 100, 1, nil)
+			h.add(0, 100, 5, nil)
+			h.add(0, 100, 5, nil)
+			h.ticks(30)
+			h.carries = 8 * unit
+			for i := 0; h.w.Capacity() > 8.1*unit; i++ {
+				if h.tick(); i > 50 {
+					t.Fatalf("carries 8: taken for %.2f", h.w.Capacity()/unit)
+				}
+			}
+			h.demand[0], h.demand[1], h.demand[2] = 0, others*unit, others*unit
+			for range 15 { // three seconds
+				if h.tick(); h.w.Capacity() > 8.3*unit {
+					t.Fatalf("carries 8: taken for %.2f", h.w.Capacity()/unit)
+				}
 			}
 		})
 	}

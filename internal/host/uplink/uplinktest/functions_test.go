@@ -225,13 +225,20 @@ func TestFunctionsAreIsolatedWithoutSwitch(t *testing.T) {
 	closeSocket()
 
 	// A daemon that is killed in between leaves its change.
-	vsctl := exec.Command("ovs-vsctl", "--db="+h.Socket("db"), "set", "port", guestTap, "protected=true")
-	kerneltest.Must(t, vsctl.Start())
+	ctx, cancel = context.WithCancel(kerneltest.Soon(t))
+	vsctl := exec.CommandContext(ctx, "ovs-vsctl", "--db="+h.Socket("db"), "set", "port", guestTap, "protected=true")
+	ended := make(chan string, 1)
+	go func() {
+		out, err := vsctl.CombinedOutput()
+		ended <- fmt.Sprintf("%v: %s", err, out)
+	}()
 	kerneltest.WaitFor(t, "the database to say that the port is protected", func() bool { return protected() == "true" })
-	kerneltest.Must(t, vsctl.Process.Kill()) // it waits for ovs-vswitchd
-	if err := vsctl.Wait(); err == nil {
-		t.Error("ovs-vsctl does not wait for ovs-vswitchd")
+	select {
+	case out := <-ended:
+		t.Errorf("ovs-vsctl does not wait for ovs-vswitchd: %s", out)
+	case <-time.After(200 * time.Millisecond):
 	}
+	cancel()
 	next := h.nextDaemon(t)
 	kerneltest.WaitFor(t, "the next daemon to see the ports", func() bool { return len(next.isolated(t)) == 2 })
 	if now := next.isolated(t); now[guestTap] {
