@@ -80,8 +80,10 @@ func TestFlexVFFigure6(t *testing.T) {
 	if r := got["tcp"]; r.Broken || r.Unanswered() > 0 {
 		t.Errorf("TCP: %d requests without an answer, connection broken: %v", r.Unanswered(), r.Broken)
 	}
+	slow := max(1, l.moves[0].Took.Seconds()/usualPlug.Seconds())
+	t.Logf("the plug took %v: a guest's driver needs %.1f times as long as usual", l.moves[0].Took, slow)
 	for _, p := range protocols {
-		judge(t, p, spans, got[p])
+		judge(t, p, spans, got[p], slow)
 	}
 	l.reach(vm)
 	l.clean()
@@ -150,16 +152,18 @@ func timeline(spans []span, r lab.Requests) string {
 	return b.String()
 }
 
-// judge checks that moves show only briefly: in 5 requests, or in a tenth of those of a move that a slow emulator makes longer, but always
-// in less than on a host that switches the paths at a single instant: 1 to 1.3 s without an answer, and TCP retransmits after 0.2, 0.6 and
-// 1.4 s. The emulator's own pauses also show where nothing is moved.
-func judge(t *testing.T, protocol string, spans []span, r lab.Requests) {
+// usualPlug is what a plug takes where the emulator is as fast as on the machine of the bounds below.
+const usualPlug = 4 * time.Second
+
+// judge checks that moves show only briefly. On a host that switches the paths at a single instant they would show longer: 1 to 1.3 s
+// without an answer, and TCP retransmits after 0.2, 0.6 and 1.4 s. That is what a guest's driver needs until it receives, and some of it
+// remains for a team or bond: on a slow emulator all of it is slow times as long. The emulator's own pauses also show where nothing is moved.
+func judge(t *testing.T, protocol string, spans []span, r lab.Requests, slow float64) {
 	t.Helper()
 	var pause time.Duration
 	medians := map[string]time.Duration{}
 	for _, s := range spans {
-		list := part(r, s)
-		took, lost := times(list)
+		took, lost := times(part(r, s))
 		if len(took) == 0 {
 			t.Errorf("%s, %s: no answers", protocol, s.name)
 			return
@@ -169,14 +173,14 @@ func judge(t *testing.T, protocol string, spans []span, r lab.Requests) {
 		if !moves {
 			pause = max(pause, took[len(took)-1])
 		}
-		if most := min(9, max(5, len(list)/10)); lost > most || lost > 0 && !moves {
+		if most := int(5 * slow); lost > most || lost > 0 && !moves {
 			t.Errorf("%s, %s: %d requests of 10 a second without an answer, want none but at most %d in a move", protocol, s.name, lost, most)
 		}
 	}
 	for _, s := range spans {
 		took, _ := times(part(r, s))
-		if slowest, limit := took[len(took)-1], time.Second+pause; slowest > limit {
-			t.Errorf("%s, %s: an answer took %v, want at most %v, one second more than where nothing was moved", protocol, s.name, slowest, limit)
+		if slowest, limit := took[len(took)-1], time.Duration(slow*float64(time.Second))+pause; slowest > limit {
+			t.Errorf("%s, %s: an answer took %v, want at most %v, %.1f s more than where nothing was moved", protocol, s.name, slowest, limit, slow)
 		}
 		if want := 3*medians["virtio"] + 20*time.Millisecond; medians[s.name] > want {
 			t.Errorf("%s, %s: the median is %v, want at most %v: on virtio it was %v", protocol, s.name, medians[s.name], want, medians["virtio"])

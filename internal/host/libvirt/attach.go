@@ -57,6 +57,11 @@ func (c *Conn) attach(ctx context.Context, s *session, vm model.VMID, spec Hostd
 	if there, again := c.attached(ctx, s, vm, spec); there && again == nil {
 		return nil
 	}
+	if heldByQEMU(err) {
+		if asked := c.removeReadded(ctx, s, vm, spec); asked != "" {
+			return fmt.Errorf("%w (%s)", err, asked)
+		}
+	}
 	return err
 }
 
