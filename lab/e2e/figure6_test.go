@@ -18,7 +18,7 @@ import (
 var (
 	figure6Phase = flag.Duration("figure6-phase", 6*time.Second,
 		"how long TestFlexVFFigure6 asks before, between and after the moves; docs/appendix/transcripts.md has 15s")
-	figure6VM  = flag.String("figure6-vm", "vm1", "the guest: vm6 has a team, as in the paper, vm5 a bond, vm1 net_failover; on a slow machine "+
+	figure6VM = flag.String("figure6-vm", "vm1", "the guest: vm6 has a team, as in the paper, vm5 a bond, vm1 net_failover; on a slow machine "+
 		"a team's driver may need longer than the test allows")
 	figure6Out = flag.String("figure6-out", "", "file to write the table and the timeline to")
 )
