@@ -184,12 +184,12 @@ func (r *resource) failed(k *moment, c *capacity) {
 func (r *resource) found(k *moment, c *capacity) {
 	c.trial.on = false
 	c.wait = probeFirst
-	lowered := c.hat < c.trial.before
-	c.shown, c.silent = c.shown || lowered, 0
+	fell := c.hat < c.trial.before
+	c.shown, c.silent = c.shown || fell, 0
 	c.lower(k.now, c.hat)
 	for i := range r.tracked {
 		l := &r.tracked[i].lack
-		if l.shows = l.tried || l.shows && !lowered; l.tried {
+		if l.shows = l.tried || l.shows && !fell; l.tried {
 			l.wait, l.ticks = 0, 0
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	lv "github.com/digitalocean/go-libvirt"
 
+	"sluice/internal/host/libvirt/qmp"
 	"sluice/internal/model"
 )
 
@@ -107,4 +108,13 @@ func onDomain[T any](ctx context.Context, p *pool, vm model.VMID, op string, fn 
 		}
 		return fn(c, d)
 	})
+}
+
+// monitor asks the QEMU of a VM through libvirt, which marks the VM as tainted by that.
+func (s *session) monitor(ctx context.Context, vm model.VMID) qmp.Ask {
+	return func(command string) (string, error) {
+		return onDomain(ctx, s.hotplug, vm, "ask QEMU", func(c *client, d lv.Domain) (string, error) {
+			return c.QEMUDomainMonitorCommand(d, command, 0)
+		})
+	}
 }

@@ -2,12 +2,10 @@ package libvirt
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
-	lv "github.com/digitalocean/go-libvirt"
-
+	"sluice/internal/host/libvirt/qmp"
 	"sluice/internal/model"
 )
 
@@ -17,21 +15,17 @@ import (
 
 // heldByQEMU reports whether an attach failed because some QEMU has the VF open, or a device of its alias.
 func heldByQEMU(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "resource busy") || strings.Contains(err.Error(), "Duplicate device ID"))
+	return strings.Contains(err.Error(), "resource busy") || strings.Contains(err.Error(), "Duplicate device ID")
 }
 
 // removeReadded asks the guests to give up what QEMU has added by itself and what is in the way of attaching the VF to vm, and returns in
-// words what was asked; "" if there is nothing. The devices are gone once the guests answer.
+// words what was asked; "" if there is nothing. The devices are gone once the guests answer. What others have added is left alone.
 func (c *Conn) removeReadded(ctx context.Context, s *session, vm model.VMID, spec HostdevSpec) string {
 	var asked []string
 	for _, d := range c.inv.domains() {
-		ask := func(command string) (string, error) {
-			return onDomain(ctx, s.hotplug, d.ID, "ask QEMU", func(c *client, d lv.Domain) (string, error) {
-				return c.QEMUDomainMonitorCommand(d, command, 0)
-			})
-		}
+		ask := s.monitor(ctx, d.ID)
 		found, err := readded(ask, func(alias string, address model.PCIAddress) bool {
-			return address == spec.Address || d.ID == vm && alias == spec.Alias
+			return model.OwnAlias(alias) && (address == spec.Address || d.ID == vm && alias == spec.Alias)
 		})
 		if err != nil || len(found) == 0 {
 			continue
@@ -41,7 +35,7 @@ func (c *Conn) removeReadded(ctx context.Context, s *session, vm model.VMID, spe
 			if err != nil || now.has(alias) {
 				continue
 			}
-			if _, err := command(ask, "device_del", map[string]string{"id": alias}); err == nil {
+			if ask.Do("device_del", map[string]string{"id": alias}, &struct{}{}) == nil {
 				asked = append(asked, fmt.Sprintf("QEMU of %s had added %s again by itself, and its guest is asked to give it up", d.Name, alias))
 			}
 		}
@@ -49,56 +43,25 @@ func (c *Conn) removeReadded(ctx context.Context, s *session, vm model.VMID, spe
 	return strings.Join(asked, "; ")
 }
 
-// readded returns the aliases of the VFs of a QEMU that are in the way. ask sends a command and returns the answer.
-func readded(ask func(string) (string, error), inTheWay func(string, model.PCIAddress) bool) (out []string, err error) {
-	text, err := command(ask, "qom-list", map[string]string{"path": "/machine/peripheral"})
-	if err != nil {
-		return nil, err
-	}
+// readded returns the aliases of the VFs of a QEMU that are in the way.
+func readded(ask qmp.Ask, inTheWay func(string, model.PCIAddress) bool) (out []string, err error) {
 	var devices []struct{ Name, Type string }
-	if err := json.Unmarshal(text, &devices); err != nil {
-		return nil, fmt.Errorf("QEMU's list of devices cannot be read: %w", err)
+	if err := ask.Do("qom-list", map[string]string{"path": qmp.Peripherals}, &devices); err != nil {
+		return nil, err
 	}
 	for _, x := range devices {
 		if x.Type != "child<vfio-pci>" {
 			continue
 		}
-		text, err := command(ask, "qom-get", map[string]string{"path": "/machine/peripheral/" + x.Name, "property": "host"})
-		if err != nil {
+		address, ok, err := ask.Get(x.Name, "host")
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		var address model.PCIAddress
-		if err := json.Unmarshal(text, &address); err != nil {
-			return nil, fmt.Errorf("QEMU's address of %s cannot be read: %w", x.Name, err)
-		}
-		if inTheWay(x.Name, address) {
+		case !ok:
+			return nil, fmt.Errorf("QEMU has no address of %s", x.Name)
+		case inTheWay(x.Name, model.PCIAddress(address)):
 			out = append(out, x.Name)
 		}
 	}
 	return out, nil
-}
-
-// command sends a QMP command and returns what the answer carries.
-func command(ask func(string) (string, error), name string, arguments map[string]string) (json.RawMessage, error) {
-	request, err := json.Marshal(map[string]any{"execute": name, "arguments": arguments})
-	if err != nil {
-		return nil, err
-	}
-	text, err := ask(string(request))
-	if err != nil {
-		return nil, err
-	}
-	var answer struct {
-		Return json.RawMessage `json:"return"`
-		Error  *struct {
-			Desc string `json:"desc"`
-		} `json:"error"`
-	}
-	switch err := json.Unmarshal([]byte(text), &answer); {
-	case err == nil && answer.Error != nil:
-		return nil, fmt.Errorf("QEMU answers %s: %s", name, answer.Error.Desc)
-	case err != nil || answer.Return == nil:
-		return nil, fmt.Errorf("QEMU's answer to %s cannot be read: %s", name, model.Shorten(text))
-	}
-	return answer.Return, nil
 }

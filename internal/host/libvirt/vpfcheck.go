@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	lv "github.com/digitalocean/go-libvirt"
-
 	"sluice/internal/host/libvirt/vpfxml"
 	"sluice/internal/model"
 )
@@ -69,11 +67,7 @@ func (c *Conn) checkRunning(ctx context.Context, s *session, p *model.VirtualPF,
 	if err := c.fit(ctx, s, p.VM); err != nil {
 		return nil, err
 	}
-	made, err := vpfxml.Composed(p, func(command string) (string, error) {
-		return onDomain(ctx, s.hotplug, p.VM, "ask QEMU", func(c *client, d lv.Domain) (string, error) {
-			return c.QEMUDomainMonitorCommand(d, command, 0)
-		})
-	})
+	made, err := vpfxml.Composed(p, s.monitor(ctx, p.VM))
 	var out []model.Problem
 	for _, text := range append(diffs, made...) {
 		if !slices.Contains(known, text) {

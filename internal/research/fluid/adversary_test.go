@@ -131,6 +131,13 @@ func report(t *testing.T, all []*outcome) (found []*program) {
 // count fails if more of some random programs miss a goal than are known to.
 func count(t *testing.T, random []*outcome) {
 	t.Helper()
+	all := 0
+	for _, o := range random {
+		if o.satisfied < min(97, o.honest.satisfied-3) {
+			all++
+		}
+	}
+	t.Logf("%d of %d random programs satisfy less than among honest senders, whatever is reached under attack", all, len(random))
 	for i := range goals {
 		g := &goals[i]
 		var n, missed [len(kinds{})]int

@@ -2,9 +2,9 @@ package vpfxml
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 
+	"sluice/internal/host/libvirt/qmp"
 	"sluice/internal/model"
 )
 
@@ -12,8 +12,8 @@ import (
 var qemuTypes = map[model.VPFModel]string{model.VPFVirtio: "virtio-net-pci", model.VPFIGB: "igb"}
 
 // Composed returns how QEMU's devices differ from the virtual PF. QEMU silently ignores a VF whose property names no device, or the wrong
-// one: the guest then has neither VF nor PF. ask sends a QMP command and returns the answer.
-func Composed(p *model.VirtualPF, ask func(command string) (string, error)) ([]string, error) {
+// one: the guest then has neither VF nor PF.
+func Composed(p *model.VirtualPF, ask qmp.Ask) ([]string, error) {
 	q := qom{p: p, ask: ask}
 	for _, f := range layout(p, 0, 0) {
 		if q.err != nil || q.old {
@@ -26,7 +26,7 @@ func Composed(p *model.VirtualPF, ask func(command string) (string, error)) ([]s
 
 type qom struct {
 	p   *model.VirtualPF
-	ask func(string) (string, error)
+	ask qmp.Ask
 	out []string
 	err error // of ask: nothing more is asked after it
 	old bool  // this QEMU does not support virtual PFs
@@ -65,31 +65,6 @@ func (q *qom) function(f function) {
 
 // get reads a property of a device, and reports whether the device and the property exist.
 func (q *qom) get(alias, property string) (value string, ok bool) {
-	command, err := json.Marshal(map[string]any{
-		"execute":   "qom-get",
-		"arguments": map[string]string{"path": "/machine/peripheral/" + alias, "property": property},
-	})
-	if err != nil {
-		q.err = err
-		return "", false
-	}
-	text, err := q.ask(string(command))
-	if err != nil {
-		q.err = err
-		return "", false
-	}
-	var answer struct {
-		Return *string `json:"return"`
-		Error  *struct {
-			Desc string `json:"desc"`
-		} `json:"error"`
-	}
-	if err := json.Unmarshal([]byte(text), &answer); err != nil || answer.Return == nil && answer.Error == nil {
-		q.err = fmt.Errorf("QEMU's answer about %s of %s cannot be read: %s", property, alias, model.Shorten(text))
-		return "", false
-	}
-	if answer.Return == nil {
-		return "", false
-	}
-	return *answer.Return, true
+	value, ok, q.err = q.ask.Get(alias, property)
+	return value, ok
 }

@@ -231,6 +231,7 @@ func TestFunctionsAreIsolatedWithoutSwitch(t *testing.T) {
 	go func() {
 		out, err := vsctl.CombinedOutput()
 		ended <- fmt.Sprintf("%v: %s", err, out)
+		close(ended)
 	}()
 	kerneltest.WaitFor(t, "the database to say that the port is protected", func() bool { return protected() == "true" })
 	select {
@@ -239,6 +240,8 @@ func TestFunctionsAreIsolatedWithoutSwitch(t *testing.T) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	cancel()
+	for range ended { // until it has ended
+	}
 	next := h.nextDaemon(t)
 	kerneltest.WaitFor(t, "the next daemon to see the ports", func() bool { return len(next.isolated(t)) == 2 })
 	if now := next.isolated(t); now[guestTap] {
