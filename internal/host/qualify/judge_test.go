@@ -10,30 +10,37 @@ import (
 	"sluice/internal/model"
 )
 
+// byTurns is a limit and what passed in each round, without it and with it.
+func byTurns(limit uint64, passed ...float64) LimitTest {
+	r := LimitTest{Limit: limit}
+	for i := 0; i < len(passed); i += 2 {
+		r.Free, r.Limited = append(r.Free, passed[i]), append(r.Limited, passed[i+1])
+	}
+	return r
+}
+
 func TestMaxRate(t *testing.T) {
 	const mbit = 1e6
 	for name, c := range map[string]struct {
-		r          Rate
+		r          LimitTest
 		want, says string
 	}{
-		"kept": {
-			Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 990 * mbit},
-			"yes",
-			"990Mbit sent with a limit of 1Gbit",
-		},
-		"kept, in bursts":                  {Rate{Free: 9000 * mbit, Limit: 1000 * mbit, Limited: 1240 * mbit}, "yes", ""},
-		"not kept":                         {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 58 * mbit}, "no", "not enforce"},
-		"not kept, and faster than before": {Rate{Free: 158 * mbit, Limit: 39 * mbit, Limited: 281 * mbit}, "no", "not enforce"},
-		"not kept, free no faster":         {Rate{Free: 16 * mbit, Limit: 15 * mbit, Limited: 28 * mbit}, "no", "not enforce"},
-		"not kept, free slower":            {Rate{Free: 9 * mbit, Limit: 15 * mbit, Limited: 23 * mbit}, "no", "not enforce"},
-		"half kept":                        {Rate{Free: 60 * mbit, Limit: 15 * mbit, Limited: 20 * mbit}, "unknown", "too close to the limit"},
-		"too slow to tell":                 {Rate{Free: 25 * mbit, Limit: 15 * mbit, Limited: 14 * mbit}, "unknown", "too little without it"},
-		"slower by noise":                  {Rate{Free: 33 * mbit, Limit: 15 * mbit, Limited: 18 * mbit}, "unknown", "too little without it"},
-		"too slow, and a little above":     {Rate{Free: 25 * mbit, Limit: 15 * mbit, Limited: 20 * mbit}, "unknown", "too little without it"},
-		"nothing arrived":                  {Rate{Free: 60 * mbit, Limit: 15 * mbit}, "unknown", "0bit sent"},
-		"refused":                          {Rate{Free: 60 * mbit, Limit: 15 * mbit, Refused: "invalid argument"}, "no", "refuses"},
-		"could not be tried":               {Rate{Error: "no carrier"}, "unknown", "no carrier"},
-		"nothing":                          {Rate{}, "unknown", "not tried"},
+		"kept":                             {byTurns(1000*mbit, 9000*mbit, 990*mbit), "yes", "990Mbit sent with a limit of 1Gbit"},
+		"kept, in bursts":                  {byTurns(1000*mbit, 9000*mbit, 1240*mbit), "yes", ""},
+		"not kept":                         {byTurns(15*mbit, 60*mbit, 58*mbit), "no", "not enforce"},
+		"not kept, and faster than before": {byTurns(39*mbit, 158*mbit, 281*mbit), "no", "not enforce"},
+		"not kept, free no faster":         {byTurns(15*mbit, 16*mbit, 28*mbit), "no", "not enforce"},
+		"not kept, free slower":            {byTurns(15*mbit, 9*mbit, 23*mbit), "no", "not enforce"},
+		"kept once, by chance":             {byTurns(39*mbit, 156*mbit, 41*mbit, 160*mbit, 163*mbit), "no", "not enforce"},
+		"kept, and the host was busy once": {byTurns(15*mbit, 60*mbit, 15*mbit, 9*mbit, 4*mbit, 58*mbit, 15*mbit), "yes", "58Mbit without"},
+		"half kept":                        {byTurns(15*mbit, 60*mbit, 20*mbit), "unknown", "too close to the limit"},
+		"too slow to tell":                 {byTurns(15*mbit, 25*mbit, 14*mbit), "unknown", "too little without it"},
+		"slower by noise":                  {byTurns(15*mbit, 33*mbit, 18*mbit), "unknown", "too little without it"},
+		"too slow, and a little above":     {byTurns(15*mbit, 25*mbit, 20*mbit), "unknown", "too little without it"},
+		"nothing arrived":                  {byTurns(15*mbit, 60*mbit, 0), "unknown", "0bit sent"},
+		"refused":                          {LimitTest{Free: []float64{60 * mbit}, Limit: 15 * mbit, Refused: "invalid argument"}, "no", "refuses"},
+		"could not be tried":               {LimitTest{Error: "no carrier"}, "unknown", "no carrier"},
+		"nothing":                          {LimitTest{}, "unknown", "not tried"},
 	} {
 		if got := maxRate(&c.r, model.Yes); got.Measured != c.want || !strings.Contains(got.Evidence, c.says) || got.Evidence == "" ||
 			got.Expected != "yes" {
@@ -153,7 +160,7 @@ func TestScratch(t *testing.T) {
 // Which facts the daemon takes from a report, and which it does not.
 func TestFacts(t *testing.T) {
 	m := &Measured{
-		MaxRate: Rate{Free: 60e6, Limit: 15e6, Limited: 60e6}, MinRate: MinRate{Asked: 1e6, Shown: 1e6},
+		MaxRate: byTurns(15e6, 60e6, 60e6), MinRate: MinRate{Asked: 1e6, Shown: 1e6},
 		Counters: Counted{Sent: 50, Received: 50}, Filters: Filters{Added: 16, Refused: "full"},
 	}
 	q := Judge(m)
@@ -170,7 +177,7 @@ func TestFacts(t *testing.T) {
 	if lost, ok := Lost([]api.Qualification{q}); ok {
 		t.Errorf("lost %v without a move", lost)
 	}
-	q = Judge(&Measured{Representors: true, Packets: PacketRate{Free: 8e5, Limit: 2e5, Limited: 2.1e5}})
+	q = Judge(&Measured{Representors: true, Packets: byTurns(2e5, 8e5, 2.1e5)})
 	f = FactsOf(&q)
 	legacy, switchdev := model.PF{}, model.PF{Uplink: model.Uplink{Kind: "linux-bridge", Representors: true}}
 	ovn := model.PF{Uplink: model.Uplink{Kind: "ovn", Representors: true}}
@@ -251,7 +258,7 @@ func TestProblems(t *testing.T) {
 	}
 	q := Judge(&Measured{
 		Hardware: hw, Caps: model.Caps{MaxTxRate: model.Yes, VFCounters: model.No},
-		MaxRate: Rate{Free: 60e6, Limit: 15e6, Limited: 60e6}, Counters: Counted{Sent: 9, Received: 9},
+		MaxRate: byTurns(15e6, 60e6, 60e6), Counters: Counted{Sent: 9, Received: 9},
 	})
 	if got := text(&q, hw); !strings.Contains(got, "max_tx_rate is enforced: no, by measurement") || strings.Count(got, "\n") != 1 {
 		t.Errorf("%q, want the one claim that is not true", got)
@@ -283,18 +290,18 @@ func TestProblems(t *testing.T) {
 // When a limit in packets/s counts as kept at a representor.
 func TestPackets(t *testing.T) {
 	for name, c := range map[string]struct {
-		m    PacketRate
+		m    LimitTest
 		want string
 	}{
-		"kept":                 {PacketRate{Free: 8e5, Limit: 2e5, Limited: 2.2e5}, "yes"},
-		"not kept":             {PacketRate{Free: 8e5, Limit: 2e5, Limited: 7e5}, "no"},
-		"between":              {PacketRate{Free: 8e5, Limit: 2e5, Limited: 2.7e5}, "unknown"},
-		"nothing passes":       {PacketRate{Free: 8e5, Limit: 2e5}, "unknown"},
-		"nothing passed":       {PacketRate{Limit: 1000}, "unknown"},
-		"few pass anyhow":      {PacketRate{Free: 1500, Limit: 1000, Limited: 900}, "unknown"},
-		"the kernel cannot":    {PacketRate{Free: 8e5, Refused: "needs TCX"}, "no"},
-		"it failed":            {PacketRate{Free: 8e5, Limit: 2e5, Limited: 2e5, Error: "no buffer space"}, "unknown"},
-		"it was not tried yet": {PacketRate{}, "unknown"},
+		"kept":                 {byTurns(2e5, 8e5, 2.2e5), "yes"},
+		"not kept":             {byTurns(2e5, 8e5, 7e5), "no"},
+		"between":              {byTurns(2e5, 8e5, 2.7e5), "unknown"},
+		"nothing passes":       {byTurns(2e5, 8e5, 0), "unknown"},
+		"nothing passed":       {byTurns(1000, 0, 0), "unknown"},
+		"few pass anyhow":      {byTurns(1000, 1500, 900), "unknown"},
+		"the kernel cannot":    {LimitTest{Free: []float64{8e5}, Refused: "needs TCX"}, "no"},
+		"it failed":            {LimitTest{Free: []float64{8e5}, Limit: 2e5, Limited: []float64{2e5}, Error: "no buffer space"}, "unknown"},
+		"it was not tried yet": {LimitTest{}, "unknown"},
 	} {
 		q := Judge(&Measured{Representors: true, Packets: c.m})
 		at := slices.IndexFunc(q.Claims, func(claim api.Claim) bool { return claim.Code == api.ClaimVFPackets })

@@ -24,9 +24,9 @@ type Measured struct {
 
 	Unbind, Bind, Link []time.Duration
 	Passes             map[string]Count // by the code of the claim
-	MaxRate            Rate
+	MaxRate            LimitTest        // bits/s, at the VF
 	MinRate            MinRate
-	Packets            PacketRate
+	Packets            LimitTest // packets/s, at its representor
 	Counters           Counted
 	Filters            Filters
 	Spoof              Spoof
@@ -42,22 +42,13 @@ type Count struct {
 	Error     string // why they could not be determined
 }
 
-// Rate is what a VF sent without a limit and with one, in bits/s of frames without preamble, gap and checksum.
-type Rate struct {
-	Free    float64
-	Limit   uint64
-	Limited float64
-	Refused string // the driver's error when the limit was set
-	Error   string
-}
-
-// PacketRate is what arrives of a VF's small frames without a limit at its representor and with one, in packets/s.
-type PacketRate struct {
-	Free    float64
-	Limit   uint64
-	Limited float64
-	Refused string // the kernel's error when the limit was set
-	Error   string
+// LimitTest is what passed of a VF's frames without a limit and with one, by turns, in bits/s (of frames without preamble, gap and
+// checksum) or packets/s.
+type LimitTest struct {
+	Limit         uint64
+	Free, Limited []float64 // by round
+	Refused       string    // the driver's or kernel's error when the limit was set
+	Error         string
 }
 
 // MinRate is the result of setting a min_tx_rate.

@@ -32,12 +32,12 @@ type fake struct {
 	space *fakeSpace
 	ports []fakePort // the representors of its VFs; nil: it is in mode legacy
 	alone bool       // its embedded switch forwards frames between VFs by itself
+	busy  bool       // it sends little in the next second with a limit
 
-	calls  int
-	at     func(call int, what string) error // before each change; nil: nothing happens
-	wrong  []string                          // changes of a VF that somebody else uses
-	late   bool                              // what comes now had looked before
-	floods int
+	calls int
+	at    func(call int, what string) error // before each change; nil: nothing happens
+	wrong []string                          // changes of a VF that somebody else uses
+	late  bool                              // what comes now had looked before
 }
 
 // fakePort is the representor of a VF.
@@ -471,11 +471,10 @@ func (s *fakeSpace) byPort(from, to string, fr frames.Frame, n int) int {
 }
 
 func (s *fakeSpace) Flood(ctx context.Context, from, to string, fr frames.Frame, _ time.Duration) (float64, error) {
-	s.f.floods++
 	passed := 5000.0
 	for i := range s.f.ports {
-		if s.f.in[i] == from && s.f.ports[i].packets > 0 && !s.f.alone {
-			passed = min(passed, float64(s.f.ports[i].packets))
+		if s.f.in[i] == from && s.f.ports[i].packets > 0 && (!s.f.alone || s.f.busy) {
+			passed, s.f.busy = min(passed, float64(s.f.ports[i].packets)), false
 		}
 		if s.f.in[i] == to && !slices.Contains(s.f.ports[i].pins, fr.To) {
 			passed = 0

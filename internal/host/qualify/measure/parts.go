@@ -3,7 +3,6 @@ package measure
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"sluice/api/v1"
@@ -250,7 +249,7 @@ func (r *run) spoof(ctx context.Context) error {
 	})
 }
 
-// maxRate sends as fast as possible, without a limit and with one.
+// maxRate tries a max_tx_rate.
 func (r *run) maxRate(ctx context.Context) error {
 	m := &r.m.MaxRate
 	a := r.sender(&m.Error)
@@ -259,35 +258,22 @@ func (r *run) maxRate(ctx context.Context) error {
 	}
 	id := a.was.ID
 	f := frames.Frame{To: r.pf.MAC, From: a.mac, Size: frames.MaxSize}
-	flood := func() (float64, error) {
-		n, err := r.space.Flood(ctx, a.name, r.hostEnd(a), f, floodFor)
-		return n * frames.MaxSize * 8, err
-	}
-	err := r.step(ctx, "sending as fast as a VF can, for a second", func() (err error) {
-		m.Free, err = flood()
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return r.step(ctx, "and with a max_tx_rate", func() error {
-		limit := model.WholeMbit(max(rateLeast, uint64(m.Free/4)))
-		if r.pf.Speed > 0 {
-			limit = min(limit, r.pf.Speed)
-		}
-		if _, err := r.Kernel.TryVFRates(ctx, id.PF, id.Index, vf.Rates{Max: limit}); err != nil {
-			m.Refused = reason(err)
-			return nil
-		}
-		var err error
-		m.Limit = limit
-		if m.Limited, err = flood(); err != nil {
-			m.Error = err.Error()
-		}
-		_, back := r.Kernel.TryVFRates(ctx, id.PF, id.Index, vf.Rates{})
-		if back != nil {
-			back = fmt.Errorf("remove the limit: %w", back)
-		}
-		return errors.Join(err, back)
+	return r.limit(ctx, m, limitTrial{
+		name: "a max_tx_rate",
+		flood: func() (float64, error) {
+			n, err := r.space.Flood(ctx, a.name, r.hostEnd(a), f, floodFor)
+			return n * frames.MaxSize * 8, err
+		},
+		choose: func(quarter uint64) uint64 {
+			limit := model.WholeMbit(max(rateLeast, quarter))
+			if r.pf.Speed > 0 {
+				limit = min(limit, r.pf.Speed)
+			}
+			return limit
+		},
+		set: func(limit uint64) error {
+			_, err := r.Kernel.TryVFRates(ctx, id.PF, id.Index, vf.Rates{Max: limit})
+			return err
+		},
 	})
 }

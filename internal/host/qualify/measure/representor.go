@@ -14,8 +14,8 @@ import (
 // leastPackets is the lowest limit that is tried, packets/s.
 const leastPackets = 1000
 
-// packets sends from one VF to the other through the bridge that their representors are ports of, without a limit at the sender's
-// representor and with one. If the NIC forwards the frames itself, the host cannot limit them.
+// packets tries a limit at a VF's representor with small frames from it to another VF, through the bridge that their representors are
+// ports of. If the NIC forwards the frames itself, the host cannot limit them.
 func (r *run) packets(ctx context.Context) error {
 	if !r.Uplink.Representors {
 		return nil
@@ -35,25 +35,11 @@ func (r *run) packets(ctx context.Context) error {
 	}
 	a, b := ready[0], ready[1]
 	f := frames.Frame{To: b.mac, From: a.mac}
-	err := r.step(ctx, "sending small frames from one VF to the other, for a second", func() (err error) {
-		p.Free, err = r.space.Flood(ctx, a.name, b.name, f, floodFor)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return r.step(ctx, "and with a limit at its representor", func() error {
-		limit := max(leastPackets, uint64(p.Free/4))
-		if err := r.police(ctx, a.was.Port, limit); err != nil {
-			p.Refused = reason(err)
-			return nil
-		}
-		var err error
-		p.Limit = limit
-		if p.Limited, err = r.space.Flood(ctx, a.name, b.name, f, floodFor); err != nil {
-			p.Error = err.Error()
-		}
-		return errors.Join(err, r.police(ctx, a.was.Port, 0))
+	return r.limit(ctx, p, limitTrial{
+		name:   "a limit at its representor",
+		flood:  func() (float64, error) { return r.space.Flood(ctx, a.name, b.name, f, floodFor) },
+		choose: func(quarter uint64) uint64 { return max(leastPackets, quarter) },
+		set:    func(limit uint64) error { return r.police(ctx, a.was.Port, limit) },
 	})
 }
 

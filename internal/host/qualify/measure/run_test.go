@@ -93,8 +93,11 @@ func TestPackets(t *testing.T) {
 		want string // the claim; "": none
 		says string
 	}{
-		"the host forwards":   {newSwitchdev, func(*fake) {}, "yes", "1.25k packets/s arrived with a limit of 1.25k packets/s, 5k packets/s without"},
-		"the NIC forwards":    {newSwitchdev, func(f *fake) { f.alone = true }, "no", "the NIC forwards frames without the host: 5k packets/s arrived"},
+		"the host forwards": {newSwitchdev, func(*fake) {}, "yes", "1.25k packets/s arrived with a limit of 1.25k packets/s, 5k packets/s without"},
+		"the NIC forwards":  {newSwitchdev, func(f *fake) { f.alone = true }, "no", "the NIC forwards frames without the host: 5k packets/s arrived"},
+		"the NIC forwards, and the host is busy for a second": {
+			newSwitchdev, func(f *fake) { f.alone, f.busy = true, true }, "no", "the NIC forwards frames without the host: 5k packets/s arrived",
+		},
 		"behind OVN":          {newSwitchdev, func(f *fake) { f.pf.Uplink.Kind = "ovn" }, "unknown", "not tried"},
 		"no representor here": {newSwitchdev, func(f *fake) { f.pf.VFs[6].Port = "" }, "unknown", "VF pf0/6 has no representor"},
 		"mode legacy":         {newFake, func(*fake) {}, "", ""},
@@ -119,6 +122,30 @@ func TestPackets(t *testing.T) {
 		if f.String() != before {
 			t.Errorf("%s: it was\n%sand is\n%s", name, before, f)
 		}
+	}
+}
+
+// A limit that cannot be removed again is not tried another time: nothing could be compared with it.
+func TestLimitThatStays(t *testing.T) {
+	f, polices := newSwitchdev(), 0
+	before := f.String()
+	f.at = func(_ int, what string) error {
+		if what == "police" {
+			if polices++; polices == 2 { // the first sets it; the restoration at the end succeeds
+				return errors.New("busy")
+			}
+		}
+		return nil
+	}
+	m, err := Run(t.Context(), options(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(m.Packets.Limited); n != 1 || !strings.Contains(m.Packets.Error, "remove the limit: ") || len(m.Failed) != 1 {
+		t.Errorf("tried %d times, error %q, failed %q", n, m.Packets.Error, m.Failed)
+	}
+	if f.String() != before {
+		t.Errorf("it was\n%sand is\n%s", before, f)
 	}
 }
 
