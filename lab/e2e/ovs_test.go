@@ -37,8 +37,8 @@ func (r *rig) toOVS(taps ...string) {
 	r.t.Helper()
 	r.makeOVS("a", "pf0")
 	for _, tap := range taps {
-		r.run("ip link set %s nomaster && ovs-vsctl --timeout=60 add-port ovs0 %[1]s && ovs-appctl fdb/add ovs0 %[1]s 0 52:54:00:00:01:0%s",
-			tap, strings.TrimPrefix(tap, "tap"))
+		r.run("ip link set %s nomaster && ovs-vsctl --timeout=60 add-port ovs0 %[1]s", tap)
+		r.fixMAC(tap, 0, lab.MAC("vm"+strings.TrimPrefix(tap, "tap")))
 	}
 	r.eventually(60*time.Second, "the daemon sees pf0 in Open vSwitch", func() error {
 		s, err := r.client.Status(r.ctx)
@@ -85,6 +85,18 @@ func TestOpenVSwitch(t *testing.T) {
 	r.clean()
 }
 
+// fixMAC keeps ovs0 from learning that a MAC is beyond its PF, until ovs-vswitchd restarts: see makeOVS.
+func (r *rig) fixMAC(port string, vlan int, mac string) {
+	r.t.Helper()
+	r.run("ovs-appctl fdb/add ovs0 %s %d %s", port, vlan, mac)
+}
+
+// fixHost is fixMAC for the host's own address.
+func (r *rig) fixHost(vlan int) {
+	r.t.Helper()
+	r.fixMAC("ovs0", vlan, "$(cat /sys/class/net/pf0/address)")
+}
+
 // restartVSwitchd kills ovs-vswitchd while a guest is on its VF and another sends to it, and starts it again: the first frame afterwards
 // goes to the VF.
 func (r *rig) restartVSwitchd() {
@@ -100,6 +112,9 @@ func (r *rig) restartVSwitchd() {
 	killed := time.Now()
 	r.run("/usr/share/openvswitch/scripts/ovs-ctl --system-id=lab start >/dev/null 2>&1; ovs-vsctl --timeout=60 get interface tap1 ofport")
 	back := time.Since(killed)
+	r.fixHost(0)
+	r.fixMAC(lab.Tap("vm2"), 0, lab.MAC("vm2"))
+	r.run("ip neigh flush to %s; ip netns exec ext ip neigh flush to %[1]s", lab.Address("vm1")) // both ask for its MAC again
 	r.reach("vm1")
 	rep, err := f.Stop(r.ctx)
 	r.must(err)

@@ -41,12 +41,12 @@ func newVPFRig(t *testing.T) vpfRig {
 func (r vpfRig) fix() {
 	r.t.Helper()
 	for _, vlan := range []int{0, 10} {
-		r.run("ovs-appctl fdb/add ovs0 ovs0 %d $(cat /sys/class/net/pf0/address)", vlan)
+		r.fixHost(vlan)
 		for i := range 2 {
-			r.run("ovs-appctl fdb/add ovs0 %s %d %s", r.vf(i).Tap, vlan, r.vf(i).MAC)
+			r.fixMAC(r.vf(i).Tap, vlan, r.vf(i).MAC)
 		}
 	}
-	r.run("ovs-appctl fdb/add ovs0 %s 0 %s", lab.Tap("vm2"), lab.MAC("vm2"))
+	r.fixMAC(lab.Tap("vm2"), 0, lab.MAC("vm2"))
 }
 
 func (r vpfRig) inGuest(format string, args ...any) string {
