@@ -41,7 +41,7 @@ func TestClaimIsAnSLA(t *testing.T) {
 	}
 	var vm *model.VM
 	wait("running VM", func() bool {
-		seen, err := c.LastSeen(ctx)
+		seen, err := c.LastSeen(ctx, time.Time{})
 		for i := 0; err == nil && seen.Snapshot != nil && i < len(seen.Snapshot.VMs); i++ {
 			if v := &seen.Snapshot.VMs[i]; v.State != model.VMStopped && len(v.NICs) > 0 {
 				vm = v

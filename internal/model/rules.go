@@ -92,6 +92,14 @@ type VMRule struct {
 	Sensitivity Sensitivity `json:"latency_sensitivity,omitempty"` // multiplies the score as Worth says; no effect on shares of bandwidth
 }
 
+// Sample is a Snapshot, and when and by which rules it was decided on.
+type Sample struct {
+	Number   uint64    `json:"number"` // from 1, counted since the daemon started
+	Snapshot *Snapshot `json:"snapshot"`
+	Rules    Rules     `json:"rules"`
+	Decided  time.Time `json:"decided"`
+}
+
 // View is everything that a user or program may ask the daemon. It is published after every tick and never changed afterwards.
 // Status, metrics, explain and dashboard read it.
 type View struct {
@@ -104,6 +112,7 @@ type View struct {
 	Pending   []Move        `json:"pending"` // what observe mode would do, or what waits for its turn
 	Active    []MoveStatus  `json:"active"`  // moves under way
 	Recent    []MoveStatus  `json:"recent"`  // the last finished ones, newest first
+	Samples   []Sample      `json:"-"`       // the last few Snapshots decided on, newest last
 	Findings  []Finding     `json:"findings"`
 	Overrides []Override    `json:"overrides,omitempty"` // run-time requests that have not ended
 	Totals    Totals        `json:"totals"`

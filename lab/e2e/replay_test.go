@@ -55,7 +55,7 @@ func TestReplayDecidesAlike(t *testing.T) {
 			// A replay ends with its last sample, so it includes the last move only if a later sample is recorded.
 			var live answer.Recent
 			r.eventually(60*time.Second, "samples after the last move", func() (err error) {
-				live, err = r.client.LastSeen(r.ctx)
+				live, err = r.client.LastSeen(r.ctx, time.Time{})
 				if err == nil && live.Decided.Sub(live.Ended[0].Ended) < 10*agent {
 					err = fmt.Errorf("it decided last at %s, the move ended at %s", live.Decided, live.Ended[0].Ended)
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,8 @@ type Backend struct {
 	rules     func() model.Rules     // the rules of the configuration
 	stale     atomic.Pointer[string] // why the last reload failed; nil: it succeeded
 	started   time.Time
+
+	samples []model.Sample // the last few; used in the loop only
 
 	mu    sync.Mutex
 	view  *model.View
@@ -66,6 +69,7 @@ func (b *Backend) Publish(v *model.View) {
 	if v.Snapshot == nil || v.Target == nil { // nothing observed yet: keep the empty state, but report the errors
 		v.Snapshot, v.Target = last.Snapshot, last.Target
 	}
+	v.Samples = b.sampled(v)
 	v.Config, v.Overrides, v.Started, v.Revision = b.Config, b.overrides.List(), b.started, last.Revision+1
 	if b.Seen != nil {
 		b.Seen(v)
@@ -75,6 +79,26 @@ func (b *Backend) Publish(v *model.View) {
 	b.view = v
 	close(b.newer)
 	b.newer = make(chan struct{})
+}
+
+// keepSamples is how many Samples a View has. Observations are due at a fixed rate, but one that took long comes right before the next,
+// and on a busy host a recorder asks late.
+const keepSamples = 10
+
+// sampled returns the last Samples with that of a new View. Views share the list, so it is never changed in place.
+func (b *Backend) sampled(v *model.View) []model.Sample {
+	if v.Target.Time.IsZero() { // nothing observed yet
+		return nil
+	}
+	s := model.Sample{Number: 1, Snapshot: v.Snapshot, Rules: v.Rules, Decided: v.Target.Time}
+	if n := len(b.samples); n > 0 {
+		if b.samples[n-1].Decided.Equal(s.Decided) {
+			return b.samples // published again, since a move has gone on
+		}
+		s.Number = b.samples[n-1].Number + 1
+	}
+	b.samples = append(slices.Clone(b.samples[max(0, len(b.samples)+1-keepSamples):]), s)
+	return b.samples
 }
 
 // View implements server.Backend.

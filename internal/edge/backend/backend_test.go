@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"sluice/api/v1"
 	"sluice/internal/control/loop"
 	"sluice/internal/daemon/runner"
+	"sluice/internal/edge/answer"
 	"sluice/internal/edge/server"
 	"sluice/internal/model"
 )
@@ -184,5 +186,36 @@ func TestMemoryIsWrittenOutsideTheLoop(t *testing.T) {
 	m, err := b.Memory(t.Context())
 	if err != nil || inside || !strings.Contains(string(m.State), `"Placement"`) {
 		t.Errorf("%s, %v", m.State, err)
+	}
+}
+
+// Every Sample is kept once, however often its View is published, and no more than the last few are.
+func TestSamplesAreKept(t *testing.T) {
+	b := quiet(t, "", noon)
+	at := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
+	b.Publish(&model.View{}) // nothing observed yet
+	for n := range keepSamples + 2 {
+		s := &model.Snapshot{Time: at(n)}
+		for range 2 { // the second one after a part of a move
+			b.Publish(&model.View{Snapshot: s, Target: &model.Target{Time: at(n).Add(time.Millisecond)}, Rules: model.Rules{Policy: strconv.Itoa(n)}})
+		}
+	}
+	v, _ := b.View()
+	const last = keepSamples + 1
+	for since, want := range map[int]int{-5: keepSamples, 1: keepSamples, 2: keepSamples - 1, last - 1: 1} {
+		seen := answer.LastSeen(v, at(since))
+		all := append(slices.Clone(seen.Earlier), seen.Sample)
+		if len(all) != want {
+			t.Errorf("since %d: %d samples, want %d", since, len(all), want)
+		}
+		for i, s := range all {
+			n := last + 1 - len(all) + i
+			if !s.Snapshot.Time.Equal(at(n)) || s.Number != uint64(n)+1 || s.Rules.Policy != strconv.Itoa(n) {
+				t.Errorf("since %d: sample %d is number %d of %s, policy %s", since, n, s.Number, s.Snapshot.Time, s.Rules.Policy)
+			}
+		}
+	}
+	if seen := answer.LastSeen(v, time.Time{}); len(seen.Earlier) > 0 || !seen.Snapshot.Time.Equal(at(last)) {
+		t.Errorf("without a time: %d samples before that of %s", len(seen.Earlier), seen.Snapshot.Time)
 	}
 }

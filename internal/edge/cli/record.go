@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/edge/client"
-	"sluice/internal/model"
 	"sluice/internal/research/trace"
 )
 
@@ -40,7 +39,7 @@ sluice sim --trace /var/tmp/load --policy adaptive,activity`,
 		},
 	}
 	f := c.Flags()
-	f.DurationVar(&o.every, "every", 500*time.Millisecond, "time between two queries; half the daemon's sample time misses nothing")
+	f.DurationVar(&o.every, "every", 500*time.Millisecond, "time between two queries; the daemon keeps its last 10 samples")
 	f.DurationVar(&o.span, "for", 0, "how long to record; default: until interrupted")
 	f.IntVar(&o.size, "file-size", 16, "size in `MiB` at which a new file begins")
 	f.IntVar(&o.files, "files", 16, "files to keep")
@@ -59,7 +58,7 @@ func (a *app) record(ctx context.Context, dir string, o *recordOptions) error {
 	if err != nil {
 		return err
 	}
-	n, err := follow(ctx, client, rec, o)
+	n, missed, err := follow(ctx, client, rec, o)
 	if e := rec.Close(); err == nil {
 		err = e
 	}
@@ -67,6 +66,10 @@ func (a *app) record(ctx context.Context, dir string, o *recordOptions) error {
 		return err
 	}
 	fmt.Fprintf(a.std.Err, "%d samples recorded in %s\n", n, dir)
+	if missed > 0 {
+		fmt.Fprintf(a.std.Err, "%d samples between them were missed, so that a replay may decide otherwise: the daemon keeps the last ones "+
+			"only, and was asked too late; use a shorter --every\n", missed)
+	}
 	return err
 }
 
@@ -81,16 +84,18 @@ type follower struct {
 	client *client.Client
 	rec    *trace.Recorder
 	begun  time.Time // time of the first query
-	last   time.Time // time of the last Snapshot written, or of the last memory written
+	last   time.Time // time of the last Snapshot written, or of the memory that the first file starts with
+	number uint64    // of the last sample written
 	count  int       // samples written
-	knows  bool      // rec has the memory for the file that the next sample starts
+	missed int       // samples between those written
+	knows  bool      // the daemon was asked for its memory for the file that the next sample starts
 }
 
 // follow records until the time is up or ctx ends, which is not an error.
-func follow(ctx context.Context, client *client.Client, rec *trace.Recorder, o *recordOptions) (samples int, err error) {
+func follow(ctx context.Context, client *client.Client, rec *trace.Recorder, o *recordOptions) (samples, missed int, err error) {
 	f := &follower{client: client, rec: rec, begun: time.Now()}
 	if err := f.ask(ctx); err != nil {
-		return 0, err // no daemon
+		return 0, 0, err // no daemon
 	}
 	tick := time.NewTicker(o.every)
 	defer tick.Stop()
@@ -104,9 +109,9 @@ func follow(ctx context.Context, client *client.Client, rec *trace.Recorder, o *
 	for {
 		select {
 		case <-ctx.Done():
-			return f.count, nil
+			return f.count, f.missed, nil
 		case <-over:
-			return f.count, nil
+			return f.count, f.missed, nil
 		case <-tick.C:
 		}
 		err := f.ask(ctx)
@@ -114,44 +119,61 @@ func follow(ctx context.Context, client *client.Client, rec *trace.Recorder, o *
 		case err == nil:
 			answered = time.Now()
 		case ctx.Err() != nil:
-			return f.count, nil
+			return f.count, f.missed, nil
 		case time.Since(answered) > quiet || errors.Is(err, errWrite):
-			return f.count, err
+			return f.count, f.missed, err
 		}
 	}
 }
 
 var errWrite = errors.New("the recording ends")
 
-// ask writes what the daemon has observed since the last query. A file starts with the daemon's memory before the first
-// sample.
+// ask writes what the daemon has observed since the last query. A file starts with the daemon's memory before its first
+// sample, if that can be had in time.
 func (f *follower) ask(ctx context.Context) error {
-	if f.rec.Fresh() && !f.knows {
-		m, err := f.client.Memory(ctx)
-		if err != nil {
-			return err
-		}
-		if m.Busy > 0 && f.count == 0 && time.Since(f.begun) < settle {
-			return nil
-		}
-		f.rec.SetMemory(m.State)
-		f.knows = true
-		if f.count == 0 {
-			f.last = m.Time
-		}
+	if ready, err := f.remember(ctx); !ready || err != nil {
+		return err
 	}
-	seen, err := f.client.LastSeen(ctx)
+	seen, err := f.client.LastSeen(ctx, f.last)
 	if err != nil {
 		return err
 	}
-	if seen.Snapshot == nil || !seen.Snapshot.Time.After(f.last) {
-		return nil
+	for _, s := range append(seen.Earlier, seen.Sample) {
+		if s.Snapshot == nil || !s.Snapshot.Time.After(f.last) {
+			continue
+		}
+		if err := f.rec.RecordSample(s, seen.Ended); err != nil {
+			return errors.Join(errWrite, err)
+		}
+		if f.count > 0 && s.Number > f.number+1 {
+			f.missed += int(s.Number - f.number - 1) //nolint:gosec // seconds of a recording
+		}
+		f.last, f.number, f.knows = s.Snapshot.Time, s.Number, false
+		f.count++
 	}
-	v := &model.View{Snapshot: seen.Snapshot, Target: &model.Target{Time: seen.Decided}, Rules: seen.Rules, Recent: seen.Ended}
-	if err := f.rec.RecordView(v); err != nil {
-		return errors.Join(errWrite, err)
+	_, err = f.remember(ctx) // at once, before there is another sample
+	return err
+}
+
+// remember notes the daemon's memory for a file that the next sample will begin. The first file waits for a time without moves under
+// way, and is not ready before.
+func (f *follower) remember(ctx context.Context) (ready bool, err error) {
+	if !f.rec.Fresh() || f.knows {
+		return true, nil
 	}
-	f.last, f.knows = seen.Snapshot.Time, false
-	f.count++
-	return nil
+	m, err := f.client.Memory(ctx)
+	if err != nil {
+		return false, err
+	}
+	if m.Busy > 0 && f.count == 0 && time.Since(f.begun) < settle {
+		return false, nil
+	}
+	f.knows = true
+	if f.count == 0 {
+		f.last = m.Time
+	}
+	if m.Time.Equal(f.last) { // otherwise it includes the next sample
+		f.rec.SetMemory(m.State)
+	}
+	return true, nil
 }

@@ -19,16 +19,22 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-// looking is a daemon that is queried twice for each of its observations, which are 100 ms apart, however slow this machine
-// is.
+// looking is a daemon whose observations, 100 ms apart, are made by its queries, however slow this machine is.
 type looking struct {
 	*edgetest.Backend
-	first  time.Time
-	asked  atomic.Int64
-	enough func() // called when each observation has been queried twice
+	first   time.Time
+	asked   atomic.Int64
+	latest  func(query int64) int64 // the last observation at a query, of which the first is 1
+	queries int64                   // after so many, enough is called
+	enough  func()
 }
 
 const looks = 12
+
+// twice is a daemon that is queried twice for each of its observations.
+func twice() *looking {
+	return &looking{latest: func(query int64) int64 { return (query - 1) / 2 }, queries: 2 * looks}
+}
 
 func (l *looking) look(n int64) time.Time {
 	return l.first.Add(time.Duration(n) * 100 * time.Millisecond)
@@ -37,11 +43,15 @@ func (l *looking) look(n int64) time.Time {
 func (l *looking) View() (*model.View, <-chan struct{}) {
 	now, newer := l.Backend.View()
 	v := *now
-	s := *v.Snapshot
-	n := l.asked.Add(1)
-	s.Time = l.look((n - 1) / 2)
-	v.Snapshot = &s
-	if n == 2*looks {
+	query := l.asked.Add(1)
+	v.Samples = nil
+	for n := max(0, l.latest(query)-9); n <= l.latest(query); n++ {
+		s := *now.Snapshot
+		s.Time = l.look(n)
+		v.Snapshot = &s
+		v.Samples = append(v.Samples, model.Sample{Number: uint64(n) + 1, Snapshot: &s, Decided: s.Time})
+	}
+	if query == l.queries {
 		l.enough()
 	}
 	return &v, newer
@@ -54,7 +64,7 @@ func (l *looking) Memory(context.Context) (answer.Memory, error) {
 }
 
 // followed serves l until follow has finished recording, and returns the directory of the recording.
-func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples int) {
+func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples, missed int) {
 	t.Helper()
 	dir = t.TempDir()
 	socket := filepath.Join(dir, "s")
@@ -74,7 +84,7 @@ func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples i
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	l.enough = cancel
-	n, err := follow(ctx, client.New(socket), rec, o)
+	n, missed, err := follow(ctx, client.New(socket), rec, o)
 	stop()
 	if e := g.Wait(); err != nil || e != nil {
 		t.Fatal(err, e)
@@ -85,31 +95,51 @@ func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples i
 	if err := rec.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "rec"), n
+	return filepath.Join(dir, "rec"), n, missed
 }
 
 // The daemon's memory comes first, then every newer observation exactly once.
 func TestFollowTakesEveryLook(t *testing.T) {
-	l := &looking{}
-	dir, n := followed(t, l, &recordOptions{every: 20 * time.Millisecond})
-	if n != looks-1 {
-		t.Errorf("%d samples, want %d", n, looks-1)
+	l := twice()
+	dir, n, missed := followed(t, l, &recordOptions{every: 20 * time.Millisecond})
+	if n != looks-1 || missed != 0 {
+		t.Errorf("%d samples, %d missed, want %d and none", n, missed, looks-1)
 	}
+	l.check(t, dir, 1, looks-1)
+}
+
+// Of observations that come faster than its queries it takes those that the daemon still has, and counts those that it lacks between them.
+func TestFollowTakesLooksThatItAskedLateFor(t *testing.T) {
+	for _, x := range []struct{ each, missed int64 }{{4, 0}, {10, 0}, {15, 5}} {
+		l := &looking{latest: func(query int64) int64 { return x.each * min(query, 2) }, queries: 3}
+		dir, n, missed := followed(t, l, &recordOptions{every: 20 * time.Millisecond})
+		if got := min(x.each, 10); int64(n) != 2*got || int64(missed) != x.missed {
+			t.Errorf("%d at a time: %d samples, %d missed, want %d and %d", x.each, n, missed, 2*got, x.missed)
+		}
+		if x.missed == 0 {
+			l.check(t, dir, 1, 2*x.each)
+		}
+	}
+}
+
+// check checks that a recording has these observations.
+func (l *looking) check(t *testing.T, dir string, first, last int64) {
+	t.Helper()
 	back, err := trace.OpenRecording(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer back.Close()
-	for i := range int64(looks - 1) {
+	for i := first; i <= last; i++ {
 		s, err := back.Next()
 		if err != nil {
-			t.Fatalf("sample %d: %v", i, err)
+			t.Fatalf("observation %d: %v", i, err)
 		}
-		if i == 0 && string(back.Memory()) != `{"known":1}` {
+		if i == first && string(back.Memory()) != `{"known":1}` {
 			t.Errorf("it begins with memory %q", back.Memory())
 		}
-		if want := l.look(i + 1); !s.Snapshot.Time.Equal(want) {
-			t.Errorf("sample %d is of %s, want %s", i, s.Snapshot.Time, want)
+		if want := l.look(i); !s.Snapshot.Time.Equal(want) {
+			t.Errorf("observation %d is of %s, want %s", i, s.Snapshot.Time, want)
 		}
 	}
 }
@@ -117,9 +147,9 @@ func TestFollowTakesEveryLook(t *testing.T) {
 // It queries no more often than requested, and ends when its time is up.
 func TestFollowEnds(t *testing.T) {
 	const span = 200 * time.Millisecond
-	l := &looking{}
+	l := twice()
 	begun := time.Now()
-	if _, n := followed(t, l, &recordOptions{every: time.Hour, span: span}); n != 0 { // the daemon's memory includes its first observation
+	if _, n, _ := followed(t, l, &recordOptions{every: time.Hour, span: span}); n != 0 { // the daemon's memory includes its first observation
 		t.Errorf("%d samples, want none", n)
 	}
 	if took := time.Since(begun); took < span {

@@ -142,9 +142,14 @@ func (c *Client) WhatIf(ctx context.Context) (api.WhatIf, error) {
 	return get[api.WhatIf](ctx, c, "whatif")
 }
 
-// LastSeen returns the daemon's last Snapshot with its rules and ended moves.
-func (c *Client) LastSeen(ctx context.Context) (answer.Recent, error) {
-	return get[answer.Recent](ctx, c, "snapshot")
+// LastSeen returns the daemon's last Snapshot with its rules and ended moves, and the Snapshots before it that were taken after a time;
+// the daemon keeps the last few. None if the time is zero.
+func (c *Client) LastSeen(ctx context.Context, after time.Time) (answer.Recent, error) {
+	v := url.Values{}
+	if !after.IsZero() {
+		v.Set("since", after.Format(time.RFC3339Nano))
+	}
+	return get[answer.Recent](ctx, c, "snapshot?"+v.Encode())
 }
 
 // Memory returns the state of the daemon's loop.

@@ -47,7 +47,7 @@ func (h *handler) routes() http.Handler {
 	mux.HandleFunc("GET /v1/sla", cached(h, answer.SLAs))
 	mux.HandleFunc("GET /v1/plan", cached(h, answer.Planned))
 	mux.HandleFunc("GET /v1/fsck", cached(h, answer.Checked))
-	mux.HandleFunc("GET /v1/snapshot", observed(h, answer.LastSeen))
+	mux.HandleFunc("GET /v1/snapshot", h.lastSeen)
 	mux.HandleFunc("GET /v1/memory", h.loopMemory)
 	mux.HandleFunc("GET /v1/vpf", h.virtualPFs)
 	if o.History != nil {

@@ -16,6 +16,18 @@ type memoryCache struct {
 	memory   *answer.Memory // nil: none yet
 }
 
+// lastSeen answers with the last Sample, and with earlier ones taken after ?since=.
+func (h *handler) lastSeen(w http.ResponseWriter, r *http.Request) {
+	since, err := timeOf(r, "since")
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err)
+		return
+	}
+	if v := h.awaitObserved(w, r); v != nil {
+		writeJSON(w, http.StatusOK, answer.LastSeen(v, since))
+	}
+}
+
 // loopMemory answers with the state of the loop. Only local callers may ask: copying the state takes time of the loop.
 func (h *handler) loopMemory(w http.ResponseWriter, r *http.Request) {
 	if !peerOf(r.Context()).local {

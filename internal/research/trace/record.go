@@ -137,23 +137,28 @@ func (r *Recorder) RecordView(v *model.View) error {
 	if v.Snapshot == nil {
 		return nil
 	}
-	if err := r.SetRules(v.Rules); err != nil {
+	s := model.Sample{Snapshot: v.Snapshot, Rules: v.Rules, Decided: v.Snapshot.Time}
+	if v.Target != nil {
+		s.Decided = v.Target.Time
+	}
+	return r.RecordSample(s, v.Recent)
+}
+
+// RecordSample records a Sample and the moves that ended, of which the newest is the first. It knows those that it has recorded.
+func (r *Recorder) RecordSample(s model.Sample, recent []model.MoveStatus) error {
+	if err := r.SetRules(s.Rules); err != nil {
 		return err
 	}
 	var ended []model.MoveStatus
-	known := r.moved                              // several may end at the same time
-	for _, m := range slices.Backward(v.Recent) { // its newest is the first
+	known := r.moved // several may end at the same time
+	for _, m := range slices.Backward(recent) {
 		if m.Ended.After(known) {
 			r.moved = m.Ended
 			m.Move.Steps = nil // they follow from the Move's kind
 			ended = append(ended, m)
 		}
 	}
-	decided := v.Snapshot.Time
-	if v.Target != nil {
-		decided = v.Target.Time
-	}
-	return r.write(v.Snapshot, decided, ended)
+	return r.write(s.Snapshot, s.Decided, ended)
 }
 
 // Record records a Snapshot unless it is not newer than the last.

@@ -86,7 +86,7 @@ func simulate(t *testing.T, placement, name string, vm int) *simulated {
 		}
 	})
 	h.until(t, "VMs", func() bool {
-		seen, err := h.client.LastSeen(ctx)
+		seen, err := h.client.LastSeen(ctx, time.Time{})
 		if err != nil || seen.Snapshot == nil || len(seen.Snapshot.VMs) <= vm {
 			return false
 		}
