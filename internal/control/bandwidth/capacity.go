@@ -8,15 +8,16 @@ import (
 // capacity is what a link is taken to carry. It never exceeds the link's speed, and starts there: a link that is not full does not
 // show its capacity. It falls only by a trial that finds guaranteed senders held down by the link, so that no sender without a
 // guarantee can lower it. It rises at once to a volume that exceeds it, by probes if the volume rises with them, and to what full senders
-// show once the link's speed is handed out, for a moment, when nobody sends any more whose trial has lowered it.
+// show once the link's speed is handed out, for a moment, when one of those no longer sends whose trial has lowered it.
 type capacity struct {
 	speed float64
 	hat   float64
 
 	volumes [lookMost]float64
-	n       int     // number of volumes since hat changed
-	sum     float64 // of volumes while what is handed out was used, since hat changed,
-	used    int     // and the number of those
+	frees   [lookMost]float64 // of them those without a guarantee
+	n       int               // number of volumes since hat changed
+	sum     float64           // of volumes while what is handed out was used, since hat changed,
+	used    int               // and the number of those
 
 	probe   probe
 	before  float64   // hat before the probe
@@ -26,11 +27,11 @@ type capacity struct {
 	wait    time.Duration
 	next    time.Time // of the next probe
 
-	proven   float64 // volume that the link has carried lately
-	provenAt time.Time
+	proven highest // volume of the last provenTime
+	peak   highest // and of the last peakTime
 
-	shown  bool          // hat is what a trial has shown
-	silent time.Duration // for which none of those who were tried then has sent
+	shown  int           // number of those whose trial has shown hat; 0: none, or the link was opened since
+	silent time.Duration // for which not all of them have sent
 
 	trial trial
 }
@@ -42,17 +43,18 @@ const (
 	idle      probe = iota
 	measuring       // the volume, with nothing retained of former limits
 	raised          // the capacity
-	opened          // the capacity to the speed: nobody sends any more for whom it was lowered
+	opened          // the capacity to the speed: some no longer send for whom it was lowered
 )
 
 // volume is what a link carried in a period, bits/s.
 type volume struct {
 	bits    float64
+	free    float64 // what senders without a guarantee sent of it
 	noise   float64 // standard deviation, from those of its senders
 	blind   bool    // some senders have no reading: they are assumed to send on
 	pressed bool    // some senders are held down by their limits
 	lack    bool    // a guaranteed sender lacks what it is known to want
-	shown   bool    // some of those send whose trial has shown the capacity
+	shown   int     // number of those who send and whose trial has shown the capacity
 }
 
 // begin adopts a link's speed. If it changes because senders that cannot be limited take a part of the link, the capacity
@@ -63,7 +65,7 @@ func (c *capacity) begin(speed float64) {
 	}
 	change := speed - c.speed
 	c.hat, c.before, c.trial.before = lowered(c.hat, change, speed), lowered(c.before, change, speed), lowered(c.trial.before, change, speed)
-	c.speed = speed
+	c.speed, c.peak = speed, highest{}
 }
 
 // lowered is a capacity after a change of the speed.
@@ -73,12 +75,12 @@ func lowered(hat, change, speed float64) float64 {
 
 // note records a period's volume.
 func (c *capacity) note(now time.Time, v volume, looks int) {
-	c.volumes[c.n%lookMost] = v.bits
+	c.volumes[c.n%lookMost], c.frees[c.n%lookMost] = v.bits, v.free
 	c.n++
 	if c.n >= looks {
-		if low, _, _ := c.lately(looks); low >= c.proven || now.Sub(c.provenAt) > provenTime {
-			c.proven, c.provenAt = low, now
-		}
+		low, _, _ := c.lately(looks)
+		c.proven.see(now, low, v.free, provenTime)
+		c.peak.see(now, low, v.free, peakTime)
 	}
 	if v.pressed && v.bits >= probeFull*handedOut*c.hat {
 		c.sum += v.bits
@@ -86,9 +88,38 @@ func (c *capacity) note(now time.Time, v volume, looks int) {
 	}
 }
 
-// carriedMore reports whether the link has carried clearly more lately than a volume.
-func (c *capacity) carriedMore(now time.Time, than, noise float64) bool {
-	return now.Sub(c.provenAt) < provenTime && than < c.proven-max(lookFlat*c.proven, lookNoise*noise)
+// freeSteady reports whether what senders without a guarantee send is constant.
+func (c *capacity) freeSteady(n int, noise float64) bool {
+	low, high := math.Inf(1), 0.0
+	for i := range n {
+		f := c.frees[(c.n-1-i)%lookMost]
+		low, high = min(low, f), max(high, f)
+	}
+	return high-low <= max(lookFlat*high, lookNoise*noise)
+}
+
+// carries is what the link is known to carry at least: a volume, or clearly more if it has carried that within peakTime.
+func (c *capacity) carries(now time.Time, volume, noise float64) float64 {
+	if now.Sub(c.peak.at) < peakTime && less(volume, c.peak.bits, noise) {
+		return c.peak.bits
+	}
+	return volume
+}
+
+// less reports whether a volume is clearly less than another.
+func less(volume, than, noise float64) bool { return volume < than-max(lookFlat*than, lookNoise*noise) }
+
+// highest is the highest of the volumes seen lately, and what senders without a guarantee sent in the last of its periods. Once it is too
+// old, the present one takes its place.
+type highest struct {
+	bits, free float64
+	at         time.Time
+}
+
+func (h *highest) see(now time.Time, bits, free float64, memory time.Duration) {
+	if bits >= h.bits || now.Sub(h.at) > memory {
+		*h = highest{bits, free, now}
+	}
 }
 
 // looks is the number of periods after which a volume is known.
@@ -118,17 +149,17 @@ func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration
 	late := now.Sub(c.began) >= probeTime
 	enough, most := c.enough(v.noise, looks, period)
 	switch {
-	case c.probe == idle && c.hat < c.speed && c.shown && c.silent >= shownTime:
-		c.before, c.shown = c.hat, false
+	case c.probe == idle && c.hat < c.speed && c.shown > 0 && c.silent >= shownTime:
+		c.before = c.hat
 		c.turn(now, opened, c.speed)
 	case c.probe == idle && c.hat < c.speed && !now.Before(c.next):
 		c.step = min(probeMost, max(probeStep, probeSure*v.noise/(math.Sqrt(float64(most))*c.hat))) // to be found in the time there is
 		c.before = c.hat
 		c.turn(now, measuring, c.hat)
+	case c.probe == opened && (v.lack || now.Sub(c.began) >= settleTime+time.Duration(looks+1)*period):
+		c.close(now, v.lack, looks)
 	case c.probe != idle && v.lack:
 		c.fail(now)
-	case c.probe == opened && now.Sub(c.began) >= settleTime+time.Duration(looks+1)*period:
-		c.close(looks)
 	case c.probe == measuring && (c.used >= enough || late):
 		c.raise(now, looks)
 	case c.probe == raised && (c.used >= enough || late):
@@ -140,7 +171,7 @@ func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration
 func (c *capacity) raise(now time.Time, looks int) {
 	c.before, c.carried = c.hat, handedOut*c.hat
 	if c.used >= looks { // a guaranteed sender may have left some of it unused: then the link has carried more lately
-		c.carried = min(c.carried, max(c.proven, c.sum/float64(c.used)))
+		c.carried = min(c.carried, max(c.proven.bits, c.sum/float64(c.used)))
 	}
 	c.turn(now, raised, min(c.speed, c.hat*(1+c.step)))
 }
@@ -169,8 +200,13 @@ func (c *capacity) fail(now time.Time) {
 	c.lower(now, c.before)
 }
 
-// close ends the time in which the link's speed is handed out. A link that was not full then has shown nothing.
-func (c *capacity) close(looks int) {
+// close ends the time in which the link's speed is handed out, which happens once after a trial. A link that was not full then has shown
+// nothing.
+func (c *capacity) close(now time.Time, lack bool, looks int) {
+	if c.shown = 0; lack {
+		c.fail(now)
+		return
+	}
 	_, carried, _ := c.lately(looks)
 	switch {
 	case carried >= trialBelow*handedOut*c.speed:
@@ -193,7 +229,11 @@ func (c *capacity) turn(now time.Time, probe probe, hat float64) {
 func (c *capacity) enough(noise float64, looks int, period time.Duration) (enough, most int) {
 	most = max(looks, int(probeTime/period))
 	z := probeSure * noise / (c.step * c.hat)
-	return min(most, max(looks, int(z*z))), most
+	enough = max(looks, int(z*z))
+	if c.probe == raised { // while its queue fills, a link seems to carry everything
+		enough = max(enough, int(queueTime.Seconds()/c.step/period.Seconds()))
+	}
+	return min(most, enough), most
 }
 
 // lower sets the capacity until a probe raises it.
@@ -210,7 +250,7 @@ func (c *capacity) rest() {
 	case c.trial.on:
 		c.trial.on, c.hat = false, c.trial.before
 	case c.probe == raised, c.probe == opened:
-		c.hat, c.shown = c.before, c.shown || c.probe == opened
+		c.hat = c.before
 	}
 	c.probe = idle
 	c.set(c.hat)
@@ -232,11 +272,15 @@ func (c *capacity) taken() float64 {
 func (r *resource) volume() (v volume) {
 	for i := range r.tracked {
 		t, c := &r.tracked[i], &r.usages[i]
-		v.bits += c.sent
+		if v.bits += c.sent; c.guarantee == 0 {
+			v.free += c.sent
+		}
 		v.blind = v.blind || !c.known
 		v.pressed = v.pressed || c.known && r.spare <= 0 && t.hungry
 		v.lack = v.lack || c.guarantee > 0 && t.lack.ticks > 0 && t.lack.known(t, r.force[i], r.promised[i])
-		v.shown = v.shown || t.lack.shows && (!c.known || c.sent > active*c.guarantee)
+		if t.lack.shows && (!c.known || c.sent > active*c.guarantee) {
+			v.shown++
+		}
 		if d := t.noise * c.sent; c.known {
 			v.noise += d * d
 		}

@@ -22,15 +22,16 @@ func (r *resource) divide(k *moment) {
 	}
 	r.floor = max(leastFloor*k.promise, min(mostFloor*k.capacity, left/float64(len(r.usages))))
 	r.spare = r.fill.rest(max(0, left-r.margin()), r.usages, r.demand, r.share)
-	part, over := r.rooms(k, r.spare/weights), keepOver*k.capacity
+	r.rooms(k, r.spare/weights)
+	over := keepOver * k.capacity
 	for i := range r.usages {
-		r.limits[i] = r.keep(k, i, min(r.limits[i]+part*r.room[i], r.usages[i].limit), r.tracked[i].enough, &over)
+		r.limits[i] = r.keep(k, i, min(r.limits[i]+r.room[i], r.usages[i].limit), r.tracked[i].enough, &over)
 	}
 }
 
 // rooms sets the least limit of each sender, from its share and its part of what is to spare by weight, and how far satisfied ones may
-// grow beyond that. It returns the part of these rooms that they are given.
-func (r *resource) rooms(k *moment, spare float64) (part float64) {
+// grow beyond that: little for those without a guarantee, for a while after others used it to hold guaranteed senders down.
+func (r *resource) rooms(k *moment, spare float64) {
 	sum := 0.0
 	for i := range r.usages {
 		c, t := &r.usages[i], &r.tracked[i]
@@ -39,13 +40,18 @@ func (r *resource) rooms(k *moment, spare float64) (part float64) {
 		t.enough = !t.more && r.share[i] >= t.demand*(1-rounding)
 		if t.enough && (k.trial == nil || c.guarantee > 0) {
 			r.room[i] = max(0, t.roomy(k)-r.limits[i])
+		}
+		if c.guarantee == 0 {
 			sum += r.room[i]
 		}
 	}
 	if most := roomCareful * k.capacity; sum > most && k.now.Before(r.careful) {
-		return most / sum
+		for i := range r.room {
+			if r.usages[i].guarantee == 0 {
+				r.room[i] *= most / sum
+			}
+		}
 	}
-	return 1
 }
 
 // margin is the reserve for the joint noise of all satisfied senders without a guarantee.

@@ -45,7 +45,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	t.remember(k, c, m, in)
 	t.more = t.hungry || grew
 	switch {
-	case t.more && t.was < (1-lessSurely)*c.guarantee: // it wakes
+	case t.more && max(t.was, t.lack.want) < (1-lessSurely)*c.guarantee: // it wakes
 		t.demand = math.Inf(1)
 	case t.more:
 		t.demand = max(c.guarantee+wantGrowth*max(0, m-c.guarantee)+wantLeast*k.capacity, t.roomy(k))

@@ -21,7 +21,7 @@ func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
 	} else if k.full && t.was < active*min(c.guarantee, promised) { // it wakes
 		l.want = (1 - lackShare) * promised
 	} else {
-		l.want = max(l.want, min(t.mean, t.was)) // one reading may be noise
+		l.want = max(l.want, min(t.mean, t.was, t.last, t.prev)) // the least: for a moment it may catch up on what it could not send before
 	}
 	switch {
 	case t.mean >= (1-lackShare)*min(promised, in) && !l.known(t, in, promised):
@@ -39,12 +39,9 @@ func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
 
 // known reports whether the sender lacks some of what it is known to want.
 func (l *lack) known(t *tracked, in, promised float64) bool {
-	share := lessSurely
-	switch {
-	case t.mean >= promised:
+	share := lackShare
+	if t.mean >= promised {
 		share = lackAbove
-	case l.want >= (1-lessSurely)*promised:
-		share = lackShare
 	}
 	return t.mean < (1-share)*min(l.want, in)
 }

@@ -47,8 +47,8 @@ type resource struct {
 	room     []float64 // how far each may grow beyond that
 	floor    float64   // the minimum limit of each
 	spare    float64   // what nobody demanded
-	proven   float64   // the volume that was carried lately; 0: nobody looks
-	careful  time.Time // until then rooms are small: others used theirs to hold guaranteed senders down
+	proven   float64   // the highest volume of the last provenTime; 0: nobody looks
+	careful  time.Time // until then rooms of those without a guarantee are small: others used theirs to hold guaranteed senders down
 	fill     filler
 }
 
@@ -97,7 +97,7 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	total := sent.guaranteed + sent.others
 	full := total >= fullLink*amount
 	k := moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full}
-	k.room = !full && (total < trialFrom*amount || total < (1-lessSurely)*max(r.proven, last.guaranteed+last.others))
+	k.room = total < roomLink*amount && (total < trialFrom*amount || total < (1-lessSurely)*max(r.proven, last.guaranteed+last.others))
 	k.stalled = sent.guaranteed < last.guaranteed && sent.others < (1-stall)*last.others
 	k.smooth, k.fall, k.slow = gain(k.seconds, smoothTime), gain(k.seconds, fallTime), gain(k.seconds, slowTime)
 	k.meanNoise = math.Sqrt(min(1, k.seconds/(2*smoothTime)))

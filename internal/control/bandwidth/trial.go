@@ -7,9 +7,10 @@ import (
 
 // trial determines whether guaranteed senders that send less than their guarantees are held down by a link that carries less than
 // assumed. No reading tells: they may want less. So all others together lose a little for some periods. If the tried take up a good
-// part of that, the link is full, and what it carried before is its capacity; they are given all that they may want, and have to keep
-// what they gained. Otherwise the others get back what they lost. If little is missing the tried are given it at once. Senders without a
-// guarantee have no way to make a trial succeed: that takes a guaranteed sender that wants more than it gets.
+// part of that, the link is full. They are given all that they may want, on a link taken for the most that it has carried lately, and have
+// to keep what they gained. If they lose it again, the link carries less than it did, and they are given all on one taken for what it
+// carried before the trial. Otherwise the others get back what they lost. If little is missing, the first part is left out. Senders
+// without a guarantee have no way to make a trial succeed: that takes a guaranteed sender that wants more than it gets.
 type trial struct {
 	on    bool
 	part  part
@@ -18,11 +19,13 @@ type trial struct {
 	step  float64   // bits/s: what the others lose
 	level float64   // bits/s: what the others may then send above their guarantees
 
-	before float64 // the capacity at the start,
-	volume float64 // what the link carried then,
-	sent   float64 // and the tried of it
-	enough float64 // what they need to send for the trial to succeed,
-	gained float64 // and what they sent at the end of the first part
+	before  float64 // the capacity at the start,
+	volume  float64 // what the link carried then,
+	free    float64 // of it those without a guarantee
+	sent    float64 // and the tried
+	enough  float64 // what they need to send for the trial to succeed,
+	gained  float64 // what they sent at the end of the first part, or need to send if there is none,
+	granted float64 // and what the link is taken for in the second
 
 	ticks              int // whose readings count, in the present part
 	sumSent, sumVolume float64
@@ -32,16 +35,15 @@ type trial struct {
 type part int
 
 const (
-	taking    part = iota // the others lose a little
-	returning             // and have it back, if the link has carried more lately: then the tried have to lose what they gained
-	granting              // the tried are given all
+	taking   part = iota // the others lose a little
+	granting             // the tried are given all
 )
 
 // learn updates the capacity with a period's readings.
 func (w *waterfill) learn(k *moment, link *Link) {
 	c, r := &w.capacity, &w.bits
 	v, n := r.volume(), looks(link.Period)
-	if c.silent += link.Period; v.shown || link.Uncontrolled { // what is uncontrolled may fill the link, and no trial would tell
+	if c.silent += link.Period; v.shown >= c.shown || link.Uncontrolled { // what is uncontrolled may fill the link, and no trial would tell
 		c.silent = 0
 	}
 	c.note(k.now, v, n)
@@ -54,15 +56,19 @@ func (w *waterfill) learn(k *moment, link *Link) {
 	}
 }
 
-// try begins a trial if the volume is constant and somebody lacks something, and reports whether it did. All who lack something are tried
-// together, so that many cost no more than one; those who rise will say by themselves what they want.
+// try begins a trial if somebody lacks something and the volume is constant, but for those who lack what they are known to want; it reports
+// whether it did. All who lack something are tried together, so that many cost no more than one; those who rise will say by themselves what
+// they want.
 func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 	low, mean, high := c.lately(looks)
-	if mean < trialFrom*c.hat || high-low > max(lookFlat*mean, lookNoise*v.noise) {
-		return false
+	if high-low > max(lookFlat*mean, lookNoise*v.noise) {
+		if !r.steady(looks) || !c.freeSteady(looks, v.noise) {
+			return false
+		}
+		mean = v.bits // more than the last reading may have filled the link's queue
 	}
-	tr := trial{on: true, from: k.now, began: k.now, before: c.hat, volume: mean}
-	missing, known, noise, others, due := 0.0, 0.0, 0.0, 0.0, false
+	tr := trial{on: true, from: k.now, began: k.now, before: c.hat, volume: mean, free: v.free}
+	missing, known, short, noise, others, due := 0.0, 0.0, 0.0, 0.0, 0.0, false
 	for i := range r.tracked {
 		t, u, in, promised := &r.tracked[i], &r.usages[i], r.force[i], r.promised[i]
 		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
@@ -74,13 +80,14 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 		due = due || t.lack.due(k, t, in, promised)
 		if missing += lacks; t.lack.known(t, in, promised) {
 			known += lacks
+			short += max(0, min(t.lack.want, in, promised)-u.sent)
 		}
 		tr.sent += sent
 		noise += t.noise * t.noise * u.sent * u.sent
 	}
 	noise = math.Sqrt(noise)
-	tr.step = min(max(trialStep*mean, trialSure*noise), others/2)
-	if !due || tr.step < trialLeast*c.hat {
+	tr.step = min(max(trialStep*mean, trialSure*noise)+short, others/2)
+	if !due || mean < trialFrom*c.hat || tr.step < trialLeast*c.hat {
 		return false
 	}
 	noise *= math.Sqrt(1/float64(looks) + k.meanNoise*k.meanNoise) // of the gain
@@ -91,10 +98,29 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 	tr.level, tr.enough = others-tr.step, tr.sent+gain
 	c.trial = tr
 	c.set(c.hat)
-	if missing < directly*tr.step && !c.carriedMore(k.now, mean, v.noise) {
-		r.grant(k, c)
+	if carries := c.carries(k.now, mean, v.noise); missing < directly*tr.step && (carries == mean || c.lowers(carries)) {
+		c.trial.gained = tr.enough // unless they send that, the link may carry less than it did
+		r.grant(k, c, carries)
 	}
 	return true
+}
+
+// steady reports whether the volume is constant but for those who lack what they are known to want.
+func (r *resource) steady(looks int) bool {
+	last, prev, noise, some := 0.0, 0.0, 0.0, false
+	for i := range r.tracked {
+		t, u := &r.tracked[i], &r.usages[i]
+		if u.guarantee > 0 && u.known && t.lack.ticks >= looks && t.lack.known(t, r.force[i], r.promised[i]) {
+			some = true
+			continue
+		}
+		if math.Abs(t.mean-t.slow) > trendNoise*t.noise*t.mean {
+			return false // it comes or goes
+		}
+		last, prev = last+t.last, prev+t.prev
+		noise += t.noise * t.noise * u.sent * u.sent
+	}
+	return some && math.Abs(last-prev) <= max(lookFlat*last, lookNoise*math.Sqrt(noise))
 }
 
 // tried continues a trial, or ends it once its result is clear.
@@ -121,17 +147,17 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 	late := tr.ticks >= looks && (over >= trialTime || over >= trialTime/2 && mean < tr.sent+trialGain*(tr.enough-tr.sent))
 	switch {
 	case tr.part == taking && tr.ticks >= looks-1 && gained && !risen:
-		if c.carriedMore(k.now, tr.volume, v.noise) {
-			tr.gained = mean
-			tr.turn(k.now, returning)
-			break
+		tr.gained = mean
+		carries := tr.volume
+		if less(tr.free, c.peak.free, v.noise) { // otherwise the others send as before, and nothing but the link is why there is less
+			carries = c.carries(k.now, tr.volume, v.noise)
 		}
-		r.grant(k, c)
-	case tr.part == returning && tr.ticks >= looks-1 && mean <= tr.gained-trialGain*(tr.gained-tr.sent):
-		r.grant(k, c)
+		r.grant(k, c, carries)
+	case tr.gained > 0 && tr.granted > tr.volume && tr.ticks >= looks-1 && mean <= tr.gained-trialGain*(tr.gained-tr.sent):
+		r.grant(k, c, tr.volume)
 	case tr.part == granting && tr.ticks >= looks && gained:
 		r.found(k, c)
-	case tr.part == granting && tr.ticks >= looks, late:
+	case late:
 		r.failed(k, c)
 	}
 }
@@ -146,11 +172,8 @@ func (tr *trial) underWay() *trial {
 
 // leaves is what the trial leaves the others above their guarantees.
 func (tr *trial) leaves() float64 {
-	switch tr.part {
-	case taking:
+	if tr.part == taking {
 		return tr.level
-	case returning:
-		return tr.level + tr.step
 	}
 	return math.Inf(1)
 }
@@ -160,13 +183,16 @@ func (tr *trial) turn(now time.Time, p part) {
 	tr.part, tr.began, tr.ticks, tr.sumSent, tr.sumVolume = p, now, 0, 0, 0
 }
 
-// grant gives the tried all that they may want, on a link taken for what it carried before the trial.
-func (r *resource) grant(k *moment, c *capacity) {
+// grant gives the tried all that they may want, on a link taken for so much.
+func (r *resource) grant(k *moment, c *capacity, carries float64) {
 	c.trial.turn(k.now, granting)
-	if c.trial.volume < trialBelow*handedOut*c.hat { // otherwise the limits are why it is full
-		c.set(max(leastCarried*c.speed, c.trial.volume))
+	if c.trial.granted = carries; c.lowers(carries) {
+		c.set(max(leastCarried*c.speed, carries))
 	}
 }
+
+// lowers reports whether a volume is so small that limits are not why the link is full.
+func (c *capacity) lowers(volume float64) bool { return volume < trialBelow*handedOut*c.trial.before }
 
 // failed ends a trial without a change: the tried want no more.
 func (r *resource) failed(k *moment, c *capacity) {
@@ -184,13 +210,18 @@ func (r *resource) failed(k *moment, c *capacity) {
 func (r *resource) found(k *moment, c *capacity) {
 	c.trial.on = false
 	c.wait = probeFirst
-	fell := c.hat < c.trial.before
-	c.shown, c.silent = c.shown || fell, 0
+	fell, shown := c.hat < c.trial.before, 0
 	c.lower(k.now, c.hat)
 	for i := range r.tracked {
 		l := &r.tracked[i].lack
-		if l.shows = l.tried || l.shows && !fell; l.tried {
+		if l.shows = l.tried || l.shows && !fell; l.shows {
+			shown++
+		}
+		if l.tried {
 			l.wait, l.ticks = 0, 0
 		}
+	}
+	if c.silent = 0; fell || c.shown > 0 {
+		c.shown = shown
 	}
 }

@@ -10,13 +10,14 @@ import "time"
 const (
 	handedOut     = 0.995                  // of the capacity: more costs retransmits, less costs goodput
 	fullLink      = 0.92                   // of the capacity: above this, other senders may hold a sender down
+	roomLink      = 0.90                   // of the capacity: below this, it may have room; in between it may be full and have become smaller
 	mostFloor     = 0.005                  // of the capacity: floor for all if guarantees leave it: TCP leaves a near-zero limit in 160-260 ms
 	leastFloor    = 0.0001                 // of the capacity: floor for everyone in any case
 	leastRoom     = 0.06                   // relative, + moreRoom: how far a satisfied sender may grow before that is noticed
 	mostRoom      = 0.12                   // relative: maximum of the same, however noisy the sender is
 	noiseRoom     = 6.0                    // x noise: the same, so that noise is not taken for growth
 	moreRoom      = 0.01                   // of the capacity: the same for a sender of little or nothing
-	roomCareful   = 0.02                   // of the capacity: maximum of their sum, for carefulTime after they held guarantees down
+	roomCareful   = 0.02                   // of the capacity: most of those without a guarantee together, for carefulTime after they did harm
 	promisedFrame = 8 * 512                // bits: least packet for which a guarantee in bits/s holds; smaller ones need one in packets/s
 	fullFrame     = 8 * (1514 + wireBytes) // bits: assumed frame of a sender whose frames are unknown
 )
@@ -72,17 +73,19 @@ const (
 
 // The capacity of the link.
 const (
-	leastCarried = 0.3             // of the speed: minimum of the capacity
-	probeFirst   = time.Second     // from a fall to the first upward probe
-	probeLast    = 4 * time.Second // maximum between probes that fail
-	probeStep    = 0.01            // of the capacity; doubles while probes succeed,
-	probeMost    = 0.04            // up to this
-	probeGain    = 0.75            // of the step: by how much the volume must rise for a probe to succeed
-	probeFull    = 0.97            // of what is handed out: a volume of less says nothing about it
-	probeSure    = 4               // deviations of the volume: required significance
-	probeTime    = 2 * time.Second // maximum duration
-	shownTime    = time.Second     // a capacity that a trial has shown is asked for anew after so long without those who were tried
-	provenTime   = time.Second     // a link that carried more so short ago is not taken for less without being asked twice
+	leastCarried = 0.3                   // of the speed: minimum of the capacity
+	probeFirst   = time.Second           // from a fall to the first upward probe
+	probeLast    = 4 * time.Second       // maximum between probes that fail
+	probeStep    = 0.01                  // of the capacity; doubles while probes succeed,
+	probeMost    = 0.04                  // up to this
+	probeGain    = 0.75                  // of the step: by how much the volume must rise for a probe to succeed
+	probeFull    = 0.97                  // of what is handed out: a volume of less says nothing about it
+	probeSure    = 4                     // deviations of the volume: required significance
+	probeTime    = 2 * time.Second       // maximum duration
+	queueTime    = 20 * time.Millisecond // of the link at its capacity: a queue that hides at first that a probe goes too far
+	shownTime    = time.Second           // a capacity that a trial has shown is asked for anew after so long without one of the tried
+	provenTime   = time.Second           // for which what the link has carried counts: for what a fall or a probe is compared with,
+	peakTime     = 30 * time.Second      // and for what a trial takes the link for at least
 )
 
 // The trial of whether the link holds guaranteed senders down.
@@ -92,12 +95,12 @@ const (
 	lookMost   = 4                      // and at most as many
 	lookFlat   = 0.01                   // relative: constant
 	lookNoise  = 2.0                    // deviations of the volume: the same, if that is more
-	lackShare  = 0.03                   // of the guarantee, for a sender that has had it or wakes: lacking less is not worth a trial
+	lackShare  = 0.03                   // of the guarantee, or of what a sender is known to want: lacking less is not worth a trial
 	lackAbove  = 0.10                   // the same of what a sender had beyond its guarantee
 	lessSurely = 0.05                   // relative: a fall of so much is not noise
 	keptTime   = 2.0                    // s without lack after which former trials no longer count
 	trialFrom  = 0.5                    // of the capacity: with less volume the link is not full
-	trialStep  = 0.03                   // of the volume: what the others lose
+	trialStep  = 0.03                   // of the volume: what the others lose, besides what is known to be missing
 	trialSure  = 3                      // deviations of the volume: the same, if that is more
 	directly   = 4                      // steps: they are given at once what they lack, if it is less
 	trialBelow = 0.99                   // of what is handed out: a full link that carries more is full because of the limits
@@ -105,7 +108,7 @@ const (
 	trialKnown = 1.5                    // deviations of that: the same, if what the tried are known to want is less
 	trialLeast = 0.01                   // of the capacity: a trial over less is not worth its cost
 	settleTime = 80 * time.Millisecond  // until limits are in effect, longest in a guest
-	trialTime  = 600 * time.Millisecond // maximum duration
+	trialTime  = 600 * time.Millisecond // maximum duration of a part
 	trialFirst = 500 * time.Millisecond // between trials that fail: doubling,
 	trialLast  = 16 * time.Second       // up to this,
 	trialSoon  = time.Second            // or up to this if a sender lacks what it is known to want

@@ -99,7 +99,7 @@ func (w *waterfill) sharePackets(now time.Time, link Link, senders []Sender) boo
 // shareBits divides the link if a part of it is guaranteed, or weights differ.
 func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 	w.capacity.begin(link.Speed)
-	w.bits.proven = w.capacity.proven
+	w.bits.proven = w.capacity.proven.bits
 	k := w.bits.moment(now, link.Period, w.capacity.hat)
 	k.trial = w.capacity.trial.underWay()
 	w.bits.estimate(&k)
