@@ -51,7 +51,7 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 		t.demand = max(c.guarantee+wantGrowth*max(0, m-c.guarantee)+wantLeast*k.capacity, t.roomy(k))
 	case c.guarantee == 0:
 		t.demand = t.mean // the combined noise of all of them is what matters: see margin
-	case m < idleNow*min(t.last, in) && !k.full && !k.stalled: // it has stopped within the period
+	case m < idleNow*min(t.last, in) && k.fell && !k.full && !k.stalled: // it has stopped within the period
 		t.demand = 0
 	default:
 		t.demand = t.mean * (1 + noiseMargin*t.noise*k.meanNoise)

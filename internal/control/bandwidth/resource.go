@@ -12,7 +12,8 @@ type moment struct {
 	capacity float64
 	promise  float64 // the capacity used for guarantees: a trial takes nothing from them
 	full     bool    // senders may be held down by others
-	room     bool    // the link carries clearly less than it could, and than it did lately
+	fell     bool    // the link carries clearly less than it did lately, or little
+	room     bool    // it carries also clearly less than it could
 	stalled  bool    // all send less: that is no choice of theirs
 	probing  bool
 	trial    *trial // the one under way, or nil
@@ -97,7 +98,8 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	total := sent.guaranteed + sent.others
 	full := total >= fullLink*amount
 	k := moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full}
-	k.room = total < roomLink*amount && (total < trialFrom*amount || total < (1-lessSurely)*max(r.proven, last.guaranteed+last.others))
+	k.fell = total < trialFrom*amount || total < (1-lessSurely)*max(r.proven, last.guaranteed+last.others)
+	k.room = k.fell && total < roomLink*amount
 	k.stalled = sent.guaranteed < last.guaranteed && sent.others < (1-stall)*last.others
 	k.smooth, k.fall, k.slow = gain(k.seconds, smoothTime), gain(k.seconds, fallTime), gain(k.seconds, slowTime)
 	k.meanNoise = math.Sqrt(min(1, k.seconds/(2*smoothTime)))

@@ -269,13 +269,12 @@ func TestOneOfTheWitnessesLeaves(t *testing.T) {
 	}
 }
 
-// TestFallIsFound: within 3 s of a fall, however far, a guaranteed sender has had 95 % of its guarantee, whether it wants more than that and
-// however little of the link that is. 201 of these 540 falls hurt it at first. Whether it keeps what it has is not tested: at 40 ms a few
-// falls leave it a little short for up to 7 s.
+// TestFallIsFound: from 3 s after a fall, however far, a guaranteed sender has 95 % of its guarantee, but for one second of the next six,
+// whether it wants more than that and however little of the link that is.
 func TestFallIsFound(t *testing.T) {
 	for _, period := range []time.Duration{40 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond} {
-		for _, carries := range []float64{9.5, 9, 8.5, 8, 7, 6} {
-			for _, guarantee := range []float64{.5, 1, 1.5, 2, 3} {
+		for carries := 6.0; carries < 10; carries += .2 {
+			for _, guarantee := range []float64{.5, 1, 1.5, 2, 2.5, 3, 4, 5} {
 				for _, wants := range []float64{guarantee, 100} {
 					for _, flows := range []float64{1, 2, 5} {
 						h := newHost(10 * unit)
@@ -285,11 +284,16 @@ func TestFallIsFound(t *testing.T) {
 						h.add(0, 100, 5, nil)
 						h.ticks(int(6 * time.Second / period))
 						h.carries = carries * unit
-						for h.ticks(1); h.senders[0].Bits < .95*guarantee*unit && h.now.Sub(time.Time{}) < 9*time.Second; h.tick() {
+						h.ticks(int(3 * time.Second / period))
+						short := time.Duration(0)
+						for range int(6 * time.Second / period) {
+							if h.tick(); h.senders[0].Bits < .95*guarantee*unit {
+								short += period
+							}
 						}
-						if got := h.senders[0].Bits / unit; got < .95*guarantee {
-							t.Errorf("%s, %v of 10, guarantee of %v, wants %v, beside %v flows: taken for %.2f, gets %.2f", period, carries, guarantee, wants, 5+flows,
-								h.w.Capacity()/unit, got)
+						if short > time.Second {
+							t.Errorf("%s, %.1f of 10, guarantee of %v, wants %v, beside %v flows: short for %s, taken for %.2f", period, carries, guarantee, wants,
+								5+flows, short, h.w.Capacity()/unit)
 						}
 					}
 				}

@@ -373,16 +373,17 @@ func TestOthersHaveWhatIsNoLongerWanted(t *testing.T) {
 	}
 }
 
-// A sender that a lower limit holds back has not stopped.
-func TestLowerLimitIsNoStop(t *testing.T) {
+// A sender has stopped unless a lower limit holds it back, or others send what it no longer does.
+func TestStop(t *testing.T) {
 	for _, c := range []struct {
 		limit float64
+		fell  bool
 		stops bool
-	}{{100, true}, {6, false}} {
-		s, k := newTracked(), moment{capacity: 40, seconds: 0.1}
+	}{{100, true, true}, {6, true, false}, {100, false, false}} {
+		s, k := newTracked(), moment{capacity: 40, seconds: 0.1, fell: c.fell}
 		s.last, s.mean, s.share = 10, 10, 10
 		if s.estimate(&k, &usage{known: true, sent: 4, guarantee: 5}, c.limit); (s.demand == 0) != c.stops {
-			t.Errorf("limit %v: sent 10, then 4: demand %v, want it to have stopped: %v", c.limit, s.demand, c.stops)
+			t.Errorf("limit %v, all send less: %v: sent 10, then 4: demand %v, want it to have stopped: %v", c.limit, c.fell, s.demand, c.stops)
 		}
 	}
 }
