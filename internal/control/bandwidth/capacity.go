@@ -27,8 +27,9 @@ type capacity struct {
 	wait    time.Duration
 	next    time.Time // of the next probe
 
-	proven highest // volume of the last provenTime
-	peak   highest // and of the last peakTime
+	proven   highest // volume of the last provenTime
+	peak     highest // and of the last peakTime,
+	peakFree float64 // and what senders without a guarantee sent of it
 
 	shown  int           // number of those whose trial has shown hat; 0: none, or the link was opened since
 	silent time.Duration // for which not all of them have sent
@@ -78,24 +79,16 @@ func (c *capacity) note(now time.Time, v volume, looks int) {
 	c.volumes[c.n%lookMost], c.frees[c.n%lookMost] = v.bits, v.free
 	c.n++
 	if c.n >= looks {
-		low, _, _ := c.lately(looks)
-		c.proven.see(now, low, v.free, provenTime)
-		c.peak.see(now, low, v.free, peakTime)
+		low, _, _ := c.lately(&c.volumes, looks)
+		c.proven.see(now, low, provenTime)
+		if c.peak.see(now, low, peakTime) {
+			c.peakFree = v.free
+		}
 	}
 	if v.pressed && v.bits >= probeFull*handedOut*c.hat {
 		c.sum += v.bits
 		c.used++
 	}
-}
-
-// freeSteady reports whether what senders without a guarantee send is constant.
-func (c *capacity) freeSteady(n int, noise float64) bool {
-	low, high := math.Inf(1), 0.0
-	for i := range n {
-		f := c.frees[(c.n-1-i)%lookMost]
-		low, high = min(low, f), max(high, f)
-	}
-	return high-low <= max(lookFlat*high, lookNoise*noise)
 }
 
 // carries is what the link is known to carry at least: a volume, or clearly more if it has carried that within peakTime.
@@ -109,17 +102,19 @@ func (c *capacity) carries(now time.Time, volume, noise float64) float64 {
 // less reports whether a volume is clearly less than another.
 func less(volume, than, noise float64) bool { return volume < than-max(lookFlat*than, lookNoise*noise) }
 
-// highest is the highest of the volumes seen lately, and what senders without a guarantee sent in the last of its periods. Once it is too
-// old, the present one takes its place.
+// highest is the highest of the volumes seen lately. Once it is too old, the present one takes its place.
 type highest struct {
-	bits, free float64
-	at         time.Time
+	bits float64
+	at   time.Time
 }
 
-func (h *highest) see(now time.Time, bits, free float64, memory time.Duration) {
-	if bits >= h.bits || now.Sub(h.at) > memory {
-		*h = highest{bits, free, now}
+// see reports whether the present volume is the highest.
+func (h *highest) see(now time.Time, bits float64, memory time.Duration) bool {
+	if bits < h.bits && now.Sub(h.at) <= memory {
+		return false
 	}
+	*h = highest{bits, now}
+	return true
 }
 
 // looks is the number of periods after which a volume is known.
@@ -127,20 +122,26 @@ func looks(period time.Duration) int {
 	return min(lookMost, max(lookLeast, int((lookTime+period-1)/period)))
 }
 
-// lately is the range and mean of the volumes of the last n periods.
-func (c *capacity) lately(n int) (low, mean, high float64) {
+// lately is the range and mean of the last n volumes of all senders or of those without a guarantee.
+func (c *capacity) lately(volumes *[lookMost]float64, n int) (low, mean, high float64) {
 	low = math.Inf(1)
 	for i := range n {
-		v := c.volumes[(c.n-1-i)%lookMost]
+		v := volumes[(c.n-1-i)%lookMost]
 		low, high, mean = min(low, v), max(high, v), mean+v/float64(n)
 	}
 	return low, mean, high
 }
 
+// constant is the mean of the last n volumes, and whether they differ by no more than noise.
+func (c *capacity) constant(volumes *[lookMost]float64, n int, noise float64) (mean float64, yes bool) {
+	low, mean, high := c.lately(volumes, n)
+	return mean, high-low <= max(lookFlat*mean, lookNoise*noise)
+}
+
 // rise raises the capacity to what was carried, or by a probe.
 func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration) {
 	if c.n >= looks {
-		if low, _, _ := c.lately(looks); low > c.hat+v.noise {
+		if low, _, _ := c.lately(&c.volumes, looks); low > c.hat+v.noise {
 			c.set(min(c.speed, low))
 			c.probe = idle
 			return
@@ -207,7 +208,7 @@ func (c *capacity) close(now time.Time, lack bool, looks int) {
 		c.fail(now)
 		return
 	}
-	_, carried, _ := c.lately(looks)
+	_, carried, _ := c.lately(&c.volumes, looks)
 	switch {
 	case carried >= trialBelow*handedOut*c.speed:
 	case carried > probeFull*handedOut*c.before:

@@ -76,8 +76,8 @@ func TestPeak(t *testing.T) {
 			t.Errorf("%s after 95 it carries %v with a noise of %v: taken for %v, want %v", x.after, x.volume, x.noise, got, x.want)
 		}
 	}
-	if c.peak.free != 40 {
-		t.Errorf("of the most, those without a guarantee sent %v, want 40", c.peak.free)
+	if c.peakFree != 40 {
+		t.Errorf("of the most, those without a guarantee sent %v, want 40", c.peakFree)
 	}
 	if c.begin(50); c.carries(now, 40, 0) != 40 {
 		t.Error("what it carried at another speed still counts")

@@ -60,9 +60,9 @@ func (w *waterfill) learn(k *moment, link *Link) {
 // whether it did. All who lack something are tried together, so that many cost no more than one; those who rise will say by themselves what
 // they want.
 func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
-	low, mean, high := c.lately(looks)
-	if high-low > max(lookFlat*mean, lookNoise*v.noise) {
-		if !r.steady(looks) || !c.freeSteady(looks, v.noise) {
+	mean, constant := c.constant(&c.volumes, looks, v.noise)
+	if !constant {
+		if _, free := c.constant(&c.frees, looks, v.noise); !free || !r.steady(looks) {
 			return false
 		}
 		mean = v.bits // more than the last reading may have filled the link's queue
@@ -144,20 +144,21 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 	n := float64(tr.ticks)
 	mean := tr.sumSent / n
 	gained, risen := mean >= tr.enough, tr.sumVolume/n > tr.volume+trialGain*tr.step+v.noise
-	late := tr.ticks >= looks && (over >= trialTime || over >= trialTime/2 && mean < tr.sent+trialGain*(tr.enough-tr.sent))
-	switch {
-	case tr.part == taking && tr.ticks >= looks-1 && gained && !risen:
+	lost := mean <= tr.gained-trialGain*(tr.gained-tr.sent)
+	late := over >= trialTime || over >= trialTime/2 && mean < tr.sent+trialGain*(tr.enough-tr.sent)
+	switch known, soon := tr.ticks >= looks, tr.ticks >= looks-1; {
+	case soon && tr.part == taking && gained && !risen:
 		tr.gained = mean
 		carries := tr.volume
-		if less(tr.free, c.peak.free, v.noise) { // otherwise the others send as before, and nothing but the link is why there is less
+		if less(tr.free, c.peakFree, v.noise) { // otherwise the others send as before, and nothing but the link is why there is less
 			carries = c.carries(k.now, tr.volume, v.noise)
 		}
 		r.grant(k, c, carries)
-	case tr.gained > 0 && tr.granted > tr.volume && tr.ticks >= looks-1 && mean <= tr.gained-trialGain*(tr.gained-tr.sent):
+	case soon && tr.part == granting && lost && tr.granted > tr.volume:
 		r.grant(k, c, tr.volume)
-	case tr.part == granting && tr.ticks >= looks && gained:
+	case known && tr.part == granting && gained:
 		r.found(k, c)
-	case late:
+	case known && late:
 		r.failed(k, c)
 	}
 }
