@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 // Conn is a connection: a net.Conn, or the file of a virtio-serial port.
 type Conn interface {
 	io.ReadWriteCloser
+	SetReadDeadline(t time.Time) error
 	SetWriteDeadline(t time.Time) error
 }
 
@@ -24,21 +26,29 @@ type Limits struct {
 	Bytes    int           // read per second, and burst; 64 KiB
 	Handle   time.Duration // for one request; 30 s
 	Write    time.Duration // for the other side to take an answer; 5 s
+	Silent   time.Duration // for the other side to send anything; 30 s. sluice-guest repeats its hello every 11 s
 }
 
 const writeFor = 5 * time.Second
 
 func (l Limits) withDefaults() Limits {
-	return Limits{cmp.Or(l.Requests, 20), cmp.Or(l.Bytes, 64<<10), cmp.Or(l.Handle, 30*time.Second), cmp.Or(l.Write, writeFor)}
+	return Limits{
+		cmp.Or(l.Requests, 20), cmp.Or(l.Bytes, 64<<10), cmp.Or(l.Handle, 30*time.Second), cmp.Or(l.Write, writeFor),
+		cmp.Or(l.Silent, 30*time.Second),
+	}
 }
 
 // ErrFlood is why Serve ends a connection whose other side keeps sending at its maximum rate. Closing the connection also discards the
 // sender's queue, which would take minutes to work off.
 var ErrFlood = errors.New("it kept sending more than any honest sender would")
 
+// ErrSilent is why Serve ends a connection on which nothing has come for Limits.Silent. QEMU may leave a guest's port blocked when its
+// connection is closed with data on the way, so that the next one receives nothing, however long it waits; the one after that does.
+var ErrSilent = errors.New("it sent nothing")
+
 // Serve answers the requests of a connection one after the other, and closes the connection at the end. It returns nil if the other
-// side closed it, the context's error if the context ended, and otherwise the failure, such as ErrFlood or an other side that reads no
-// answers.
+// side closed it, the context's error if the context ended, and otherwise the failure, such as ErrFlood, ErrSilent or an other side that
+// reads no answers.
 func Serve(ctx context.Context, conn Conn, h Handler, l Limits) error {
 	l = l.withDefaults()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -47,7 +57,7 @@ func Serve(ctx context.Context, conn Conn, h Handler, l Limits) error {
 		_ = conn.Close()
 	}()
 	s := &server{
-		in: NewReader(&slowReader{ctx, conn, newFlow(l.Bytes, 8)}), out: writer{conn: conn, within: l.Write},
+		in: NewReader(&slowReader{ctx, conn, newFlow(l.Bytes, 8), l.Silent}), out: writer{conn: conn, within: l.Write},
 		requests: newFlow(l.Requests, 30), handler: h, limits: l,
 	}
 	err := s.run(ctx)
@@ -133,13 +143,20 @@ func (f flow) take(ctx context.Context, n int) error {
 
 // slowReader limits the read rate, so that a flood costs only its sender's time.
 type slowReader struct {
-	ctx  context.Context
-	r    io.Reader
-	flow flow
+	ctx    context.Context
+	conn   Conn
+	flow   flow
+	silent time.Duration
 }
 
 func (s *slowReader) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p[:min(len(p), s.flow.second.Burst())])
+	if err := s.conn.SetReadDeadline(time.Now().Add(s.silent)); err != nil {
+		return 0, err
+	}
+	n, err := s.conn.Read(p[:min(len(p), s.flow.second.Burst())])
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, ErrSilent
+	}
 	if err := s.flow.take(s.ctx, n); err != nil {
 		return 0, err
 	}

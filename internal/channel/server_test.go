@@ -382,6 +382,23 @@ func TestOneRequestAtATime(t *testing.T) {
 	}
 }
 
+// Of a connection on which nothing comes, the time counts from the last request.
+func TestSilentConnection(t *testing.T) {
+	const silent = 300 * time.Millisecond
+	socket, ends := serve(t, Dispatch(&desk{}), Limits{Silent: silent})
+	c := dial(t, socket)
+	begin := time.Now()
+	for range 4 {
+		time.Sleep(silent / 3)
+		if err := c.Send(MethodHello, Hello{Program: "x", Boot: "y"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-ends; !errors.Is(err, ErrSilent) || time.Since(begin) < silent*4/3+silent {
+		t.Errorf("after %v: %v", time.Since(begin), err)
+	}
+}
+
 // memory is a connection whose other side has sent all its data.
 type memory struct {
 	io.Reader
@@ -390,6 +407,7 @@ type memory struct {
 
 func (m *memory) Read(p []byte) (int, error)       { return m.Reader.Read(p) }
 func (m *memory) Close() error                     { return nil }
+func (m *memory) SetReadDeadline(time.Time) error  { return nil }
 func (m *memory) SetWriteDeadline(time.Time) error { return nil }
 
 // FuzzServer lets a hostile guest send anything: each answer belongs to a request, in order, and is complete.

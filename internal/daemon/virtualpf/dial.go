@@ -84,6 +84,9 @@ func (m *Manager) serveRun(ctx context.Context, vm model.VMID) {
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, channel.ErrSilent) {
+			continue // which unblocks the port if need be
+		}
 		m.contacts.failed(vm, err)
 		if err != nil && err.Error() != said {
 			said = err.Error()
@@ -179,5 +182,5 @@ func (m *Manager) serve(ctx context.Context, vm model.VMID) error {
 		return err
 	}
 	m.Runner.Log.Debug("the channel of a VM is open", "vm", string(vm))
-	return channel.Serve(ctx, conn, channel.Dispatch(m.Guest(vm)), channel.Limits{})
+	return channel.Serve(ctx, conn, channel.Dispatch(m.Guest(vm)), m.Limits)
 }

@@ -74,6 +74,36 @@ func TestChannels(t *testing.T) {
 	}
 }
 
+// A channel on which nothing comes is opened again and again, since QEMU may have blocked it. That alone is no failure.
+func TestSilentChannelIsOpenedAgain(t *testing.T) {
+	r := newRig(t)
+	r.Limits.Silent = 50 * time.Millisecond
+	path := filepath.Join(t.TempDir(), "s")
+	guest, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	r.host.sockets = map[model.VMID]string{"a": path}
+	r.run("a", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = r.Channels(ctx) }()
+	defer func() { cancel(); <-done }()
+	for range 3 {
+		conn, err := guest.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	r.contacts.mu.Lock()
+	defer r.contacts.mu.Unlock()
+	if err := r.contacts.lines["a"].err; err != nil {
+		t.Errorf("silence counts as %v", err)
+	}
+}
+
 // A guest that never says hello on its channel, or whose channel cannot be opened, is reported as a problem with a remedy.
 func TestSilentGuest(t *testing.T) {
 	r := newRig(t)

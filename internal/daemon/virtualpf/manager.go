@@ -23,7 +23,8 @@ type Manager struct {
 	// HostMACs maps each MAC of the host's interfaces to the interface.
 	HostMACs func() (map[model.MAC]string, error)
 	Now      func() time.Time
-	Version  string // reported to guests
+	Version  string         // reported to guests
+	Limits   channel.Limits // of a guest's channel
 	// Count receives the NIC counters that a guest reports, untrusted like all guest input; nil: nobody needs them.
 	Count func(vm model.VMID, c channel.Counters)
 

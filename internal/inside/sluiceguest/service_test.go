@@ -86,6 +86,8 @@ func (c *cable) Write(p []byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
+func (c *cable) SetReadDeadline(time.Time) error { return nil }
+
 func (c *cable) SetWriteDeadline(t time.Time) error {
 	if conn := c.now(); conn != nil {
 		return conn.SetWriteDeadline(t)

@@ -51,6 +51,7 @@ func TestVirtualPF(t *testing.T) {
 	r.gone("after DEL")
 	r.blocked("a VF that was given back", outside, "", dev, "")
 
+	t.Run("blocked", func(t *testing.T) { r.unblocked(t) })
 	t.Run("flood", func(t *testing.T) { r.flood(t) })
 	t.Run("kill", func(t *testing.T) { r.killed(t) })
 	t.Run("reboot", func(t *testing.T) { r.reboot(t) })
@@ -246,6 +247,35 @@ func (r *rig) gone(when string) {
 	})
 }
 
+// stopGuest ends sluice-guest in the guest.
+func (r *rig) stopGuest() {
+	r.t.Helper()
+	r.node("if p=$(cat /run/sluice-guest.pid); then kill $p; while [ -e /proc/$p ]; do sleep 0.1; done; rm /run/sluice-guest.pid; fi")
+}
+
+// stopFlood ends a flood.
+func (r *rig) stopFlood() {
+	r.t.Helper()
+	r.node("p=$(cat /run/flood.pid); kill -9 $p; while [ -e /proc/$p ]; do sleep 0.1; done")
+}
+
+// unblocked: QEMU blocks a port whose host and guest end while data is on the way. The next daemon receives nothing on it, and opens it once
+// more.
+func (r *rig) unblocked(t *testing.T) {
+	r = r.as(t)
+	r.stopGuest()
+	r.must(r.GuestStart(r.ctx, "node", "flood", "cat /dev/zero >/dev/virtio-ports/org.sluice.0"))
+	time.Sleep(2 * time.Second) // until the queue is full
+	r.stopFlood()
+	r.kill()
+	r.start()
+	r.must(r.GuestStart(r.ctx, "node", "sluice-guest", "sluice-guest run"))
+	r.eventually(2*time.Minute, "sluice-guest reaches the new daemon", func() error {
+		_, err := r.GuestExec(r.ctx, "node", "sluice-guest doctor")
+		return err
+	})
+}
+
 // flood: root in the guest replaces sluice-guest and sends garbage and requests as fast as the port accepts them. Meanwhile the daemon
 // answers others, does not grow and grants nothing, and afterwards it serves sluice-guest again.
 func (r *rig) flood(t *testing.T) {
@@ -280,7 +310,7 @@ func (r *rig) flood(t *testing.T) {
 // without KVM does at times.
 func (r *rig) flooded(what, source string) bool {
 	const most = 64 << 10 // KiB of memory
-	r.node("if p=$(cat /run/sluice-guest.pid); then kill $p; while [ -e /proc/$p ]; do sleep 0.1; done; rm /run/sluice-guest.pid; fi")
+	r.stopGuest()
 	r.must(r.GuestStart(r.ctx, "node", "flood", source+" >/dev/virtio-ports/org.sluice.0"))
 	for until := time.Now().Add(5 * time.Second); time.Now().Before(until); {
 		begun := time.Now()
@@ -292,7 +322,7 @@ func (r *rig) flooded(what, source string) bool {
 	if strings.Contains(r.host("virsh domstate --reason node"), "crashed") {
 		return false
 	}
-	r.node("p=$(cat /run/flood.pid); kill -9 $p; while [ -e /proc/$p ]; do sleep 0.1; done")
+	r.stopFlood()
 	var used int
 	if _, err := fmt.Sscan(r.host("awk '/VmRSS/ {print $2}' /proc/$(pgrep -x sluiced)/status"), &used); err != nil || used > most {
 		r.t.Errorf("%s: the daemon uses %d KiB, want at most %d: %v", what, used, most, err)
