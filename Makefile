@@ -16,7 +16,8 @@ VULN    := $(TOOLS)/govulncheck
 FUZZ    ?= 3s
 # What computes for long in one goroutine, or waits for a browser: `long` and `faults` run it in full, without the race detector, under which it takes ten times as long.
 NORACE  := ./internal/control/bandwidth ./internal/control/placement ./internal/edge/page/browsertest ./internal/research/fluid ./internal/research/oracle \
-	./internal/research/reproduce ./internal/research/scenario ./internal/research/sim ./internal/research/trace ./internal/research/workload ./lab/bench
+	./internal/research/reproduce ./internal/research/scenario ./internal/research/sim ./internal/research/trace ./internal/research/workload ./internal/tests/docs \
+	./lab/bench
 LDFLAGS := -s -w -X main.linked=$(VERSION)
 
 .PHONY: help demo build man test check lab lint unit race long faults fuzz lab-test measure deps tools package sbom vuln clean FORCE
@@ -77,8 +78,8 @@ long: ## in full, without the race detector: what is in NORACE or has a short fo
 	$(GOTEST) -count=1 ./lab/bench
 	SLUICE_BENCH_SHORT=1 scripts/measure bwcost
 
-faults: ## every test on the simulated host in full: 10,000 random fault schedules, 500 of what may break guarantees, kills at every step
-	$(GOTEST) -timeout 30m ./internal/research/sim -schedules 10000 -promised 500
+faults: ## every test on the simulated host: 3,000 random fault schedules (scripts/measure faults: 10,000), 150 of what may break guarantees, kills at every step
+	$(GOTEST) -timeout 30m ./internal/research/sim -schedules 3000 -promised 150
 
 fuzz: ## each fuzz target for a moment (FUZZ=5m for longer)
 	scripts/fuzz $(FUZZ)

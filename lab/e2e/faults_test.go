@@ -129,18 +129,28 @@ func (r faultRig) strange(command, what string) {
 	r.run("virsh -q %s vm2 %s --live", command, what)
 }
 
-func TestFaults(t *testing.T) {
+// newFaultRig has one VF, which vm1 holds.
+func newFaultRig(t *testing.T) faultRig {
+	t.Helper()
 	r := faultRig{newRig(t, oneVF, "vm1", "vm2")}
-	step := func(name string, f func()) {
-		begin := time.Now()
-		f()
-		r.sound()
-		t.Logf("%s: sound again after %s", name, time.Since(begin).Round(time.Second))
-	}
 	r.settle("vm1")
+	return r
+}
 
+// step lets one thing go wrong, and checks that all is well again.
+func (r faultRig) step(name string, f func()) {
+	r.t.Helper()
+	begin := time.Now()
+	f()
+	r.sound()
+	r.t.Logf("%s: sound again after %s", name, time.Since(begin).Round(time.Second))
+}
+
+// TestFaultsOfPrograms: the daemon, libvirtd and guest agents die, hang and lie.
+func TestFaultsOfPrograms(t *testing.T) {
+	r := newFaultRig(t)
 	for i := range 4 {
-		step("kill -9 while the VF moves", func() {
+		r.step("kill -9 while the VF moves", func() {
 			vm := []string{"vm2", "vm1"}[i%2] // the one that does not hold the VF
 			r.settle(map[string]string{"vm1": "vm2", "vm2": "vm1"}[vm])
 			r.favour(vm)
@@ -150,19 +160,19 @@ func TestFaults(t *testing.T) {
 			r.settle(vm)
 		})
 	}
-	step("libvirtd restarts while the VF moves", func() {
+	r.step("libvirtd restarts while the VF moves", func() {
 		r.favour("vm2")
 		r.underWay()
 		r.run("pkill -9 -x libvirtd; sleep 1; rm -f /run/libvirtd.pid; libvirtd -d")
 		r.settle("vm2")
 	})
-	step("the agent hangs", func() {
+	r.step("the agent hangs", func() {
 		r.must(r.StopGuestAgent(r.ctx, "vm2", true))
 		r.settle("vm1") // vm2 has the VF and nobody measures its traffic: its value decays
 		r.must(r.StopGuestAgent(r.ctx, "vm2", false))
 		r.settle("vm2")
 	})
-	step("the agent lies", func() {
+	r.step("the agent lies", func() {
 		r.must(r.ReplaceGuestAgent(r.ctx, "vm2", liar))
 		r.settle("vm1") // while it has no VF, the host measures its load, whatever the agent reports
 		r.rate("vm2", 40)
@@ -183,14 +193,20 @@ func TestFaults(t *testing.T) {
 		r.must(r.ReplaceGuestAgent(r.ctx, "vm2", ""))
 		r.settle("vm1")
 	})
-	step("the agent floods", func() {
+	r.step("the agent floods", func() {
 		r.must(r.ReplaceGuestAgent(r.ctx, "vm2", flood))
 		r.settle("vm2")
 		r.settle("vm1")
 		r.must(r.ReplaceGuestAgent(r.ctx, "vm2", ""))
 		r.settle("vm2")
 	})
-	step("the guest ignores the unplug", func() {
+}
+
+// TestFaultsOfGuestsAndDevices: guests, the NIC and other administrators do what is unforeseen.
+func TestFaultsOfGuestsAndDevices(t *testing.T) {
+	r := newFaultRig(t)
+	r.settle("vm2")
+	r.step("the guest ignores the unplug", func() {
 		r.must(r.IgnoreHotplug(r.ctx, "vm2", true))
 		r.favour("vm1")
 		r.says("vm2", "unplug")
@@ -198,7 +214,7 @@ func TestFaults(t *testing.T) {
 		r.must(r.IgnoreHotplug(r.ctx, "vm2", false))
 		r.settle("vm1")
 	})
-	step("a guest without a driver", func() {
+	r.step("a guest without a driver", func() {
 		_, err := r.GuestExec(r.ctx, "vm2", "rmmod igbvf")
 		r.must(err)
 		r.favour("vm2")
@@ -208,14 +224,14 @@ func TestFaults(t *testing.T) {
 		r.must(err)
 		r.settle("vm2")
 	})
-	step("the domain is paused while it holds the VF", func() {
+	r.step("the domain is paused while it holds the VF", func() {
 		r.must(r.Suspend(r.ctx, "vm2"))
 		r.rate("vm1", 40)
 		r.says("vm2", "paused")
 		r.must(r.Resume(r.ctx, "vm2"))
 		r.settle("vm1")
 	})
-	step("the guest reboots while it holds the VF", func() {
+	r.step("the guest reboots while it holds the VF", func() {
 		r.settle("vm2")
 		r.must(r.Reboot(r.ctx, "vm2"))
 		delete(r.loads, "vm2") // its sender ended with the guest
@@ -224,7 +240,7 @@ func TestFaults(t *testing.T) {
 		r.settle("vm2")
 		r.settle("vm1")
 	})
-	step("the PF loses its link", func() {
+	r.step("the PF loses its link", func() {
 		r.run("ip link set pf0 down")
 		r.says("vm1", "down")
 		r.holding(60 * time.Second) // nobody: a guest whose VF has no carrier would receive nothing
@@ -232,7 +248,7 @@ func TestFaults(t *testing.T) {
 		r.run("ip link set pf0 up")
 		r.settle("vm1")
 	})
-	step("somebody else attaches the VF", func() {
+	r.step("somebody else attaches the VF", func() {
 		_, err := r.client.Do(r.ctx, api.VerbDrain, api.Request{})
 		r.must(err)
 		r.holding(60 * time.Second)
@@ -250,7 +266,7 @@ func TestFaults(t *testing.T) {
 		r.strange("detach-device-alias", "ua-strange")
 		r.settle("vm1")
 	})
-	step("sriov_numvfs is changed by somebody else", func() {
+	r.step("sriov_numvfs is changed by somebody else", func() {
 		_, err := r.client.Do(r.ctx, api.VerbDrain, api.Request{})
 		r.must(err)
 		r.holding(60 * time.Second)
