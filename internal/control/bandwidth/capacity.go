@@ -14,10 +14,9 @@ type capacity struct {
 	hat   float64
 
 	volumes [lookMost]float64
-	frees   [lookMost]float64 // of them those without a guarantee
-	n       int               // number of volumes since hat changed
-	sum     float64           // of volumes while what is handed out was used, since hat changed,
-	used    int               // and the number of those
+	n       int     // number of volumes since hat changed
+	sum     float64 // of volumes while what is handed out was used, since hat changed,
+	used    int     // and the number of those
 
 	probe   probe
 	before  float64   // hat before the probe
@@ -76,10 +75,10 @@ func lowered(hat, change, speed float64) float64 {
 
 // note records a period's volume.
 func (c *capacity) note(now time.Time, v volume, looks int) {
-	c.volumes[c.n%lookMost], c.frees[c.n%lookMost] = v.bits, v.free
+	c.volumes[c.n%lookMost] = v.bits
 	c.n++
 	if c.n >= looks {
-		low, _, _ := c.lately(&c.volumes, looks)
+		low, _, _ := c.lately(looks)
 		c.proven.see(now, low, provenTime)
 		if c.peak.see(now, low, peakTime) {
 			c.peakFree = v.free
@@ -122,26 +121,20 @@ func looks(period time.Duration) int {
 	return min(lookMost, max(lookLeast, int((lookTime+period-1)/period)))
 }
 
-// lately is the range and mean of the last n volumes of all senders or of those without a guarantee.
-func (c *capacity) lately(volumes *[lookMost]float64, n int) (low, mean, high float64) {
+// lately is the range and mean of the last n volumes.
+func (c *capacity) lately(n int) (low, mean, high float64) {
 	low = math.Inf(1)
 	for i := range n {
-		v := volumes[(c.n-1-i)%lookMost]
+		v := c.volumes[(c.n-1-i)%lookMost]
 		low, high, mean = min(low, v), max(high, v), mean+v/float64(n)
 	}
 	return low, mean, high
 }
 
-// constant is the mean of the last n volumes, and whether they differ by no more than noise.
-func (c *capacity) constant(volumes *[lookMost]float64, n int, noise float64) (mean float64, yes bool) {
-	low, mean, high := c.lately(volumes, n)
-	return mean, high-low <= max(lookFlat*mean, lookNoise*noise)
-}
-
 // rise raises the capacity to what was carried, or by a probe.
 func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration) {
 	if c.n >= looks {
-		if low, _, _ := c.lately(&c.volumes, looks); low > c.hat+v.noise {
+		if low, _, _ := c.lately(looks); low > c.hat+v.noise {
 			c.set(min(c.speed, low))
 			c.probe = idle
 			return
@@ -208,7 +201,7 @@ func (c *capacity) close(now time.Time, lack bool, looks int) {
 		c.fail(now)
 		return
 	}
-	_, carried, _ := c.lately(&c.volumes, looks)
+	_, carried, _ := c.lately(looks)
 	switch {
 	case carried >= trialBelow*handedOut*c.speed:
 	case carried > probeFull*handedOut*c.before:

@@ -60,9 +60,9 @@ func (w *waterfill) learn(k *moment, link *Link) {
 // whether it did. All who lack something are tried together, so that many cost no more than one; those who rise will say by themselves what
 // they want.
 func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
-	mean, constant := c.constant(&c.volumes, looks, v.noise)
-	if !constant {
-		if _, free := c.constant(&c.frees, looks, v.noise); !free || !r.steady(looks) {
+	low, mean, high := c.lately(looks)
+	if high-low > max(lookFlat*mean, lookNoise*v.noise) {
+		if !r.steady(looks) {
 			return false
 		}
 		mean = v.bits // more than the last reading may have filled the link's queue
