@@ -14,7 +14,7 @@ NFPM    := $(TOOLS)/nfpm
 SBOM    := $(TOOLS)/sbom
 VULN    := $(TOOLS)/govulncheck
 FUZZ    ?= 3s
-# What computes for long in one goroutine, or waits for a browser: `long` and `faults` run it in full, without the race detector, under which it takes ten times as long.
+# What computes for long in one goroutine, waits for a browser, or runs the documents' commands (of programs that have tests of their own): `long` and `faults` run it in full, without the race detector, under which it takes ten times as long.
 NORACE  := ./internal/control/bandwidth ./internal/control/placement ./internal/edge/page/browsertest ./internal/research/fluid ./internal/research/oracle \
 	./internal/research/reproduce ./internal/research/scenario ./internal/research/sim ./internal/research/trace ./internal/research/workload ./internal/tests/docs \
 	./lab/bench
@@ -78,8 +78,8 @@ long: ## in full, without the race detector: what is in NORACE or has a short fo
 	$(GOTEST) -count=1 ./lab/bench
 	SLUICE_BENCH_SHORT=1 scripts/measure bwcost
 
-faults: ## every test on the simulated host: 3,000 random fault schedules (scripts/measure faults: 10,000), 150 of what may break guarantees, kills at every step
-	$(GOTEST) -timeout 30m ./internal/research/sim -schedules 3000 -promised 150
+faults: ## the tests on the simulated host: 3,000 random fault schedules and 300 of what may break guarantees (scripts/measure faults: 10,000 and 500), kills at every step
+	$(GOTEST) -timeout 30m ./internal/research/sim -schedules 3000 -promised 300
 
 fuzz: ## each fuzz target for a moment (FUZZ=5m for longer)
 	scripts/fuzz $(FUZZ)

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/internal/tests/testkit"
 )
 
 // desk simulates a daemon: it remembers owners.
@@ -384,7 +386,7 @@ func TestOneRequestAtATime(t *testing.T) {
 
 // Of a connection on which nothing comes, the time counts from the last request.
 func TestSilentConnection(t *testing.T) {
-	const silent = 300 * time.Millisecond
+	silent := testkit.Time(300 * time.Millisecond)
 	socket, ends := serve(t, Dispatch(&desk{}), Limits{Silent: silent})
 	c := dial(t, socket)
 	begin := time.Now()

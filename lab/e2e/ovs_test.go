@@ -97,8 +97,8 @@ func (r *rig) fixHost(vlan int) {
 	r.fixMAC("ovs0", vlan, "$(cat /sys/class/net/pf0/address)")
 }
 
-// restartVSwitchd kills ovs-vswitchd while a guest is on its VF and another sends to it, and starts it again: the first frame afterwards
-// goes to the VF.
+// restartVSwitchd kills ovs-vswitchd while a guest is on its VF and another sends to it, and starts it again: the guest is reached at its VF
+// then.
 func (r *rig) restartVSwitchd() {
 	r.t.Helper()
 	_, err := r.client.Do(r.ctx, api.VerbPin, api.Request{VM: "vm1"})

@@ -65,7 +65,7 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 		if !r.steady(looks) {
 			return false
 		}
-		mean = v.bits // more than the last reading may have filled the link's queue
+		mean = v.bits // what passed before may have gone into the link's queue
 	}
 	tr := trial{on: true, from: k.now, began: k.now, before: c.hat, volume: mean, free: v.free}
 	missing, known, short, noise, others, due := 0.0, 0.0, 0.0, 0.0, 0.0, false

@@ -269,7 +269,7 @@ func TestOneOfTheWitnessesLeaves(t *testing.T) {
 	}
 }
 
-// TestFallIsFound: from 3 s after a fall, however far, a guaranteed sender has 95 % of its guarantee, but for one second of the next six,
+// TestFallIsFound: from 3 s after a fall by up to 40 %, a guaranteed sender has 95 % of its guarantee, but for one second of the next six,
 // whether it wants more than that and however little of the link that is.
 func TestFallIsFound(t *testing.T) {
 	for _, period := range []time.Duration{40 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond} {

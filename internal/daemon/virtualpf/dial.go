@@ -85,6 +85,7 @@ func (m *Manager) serveRun(ctx context.Context, vm model.VMID) {
 			return
 		}
 		if errors.Is(err, channel.ErrSilent) {
+			m.contacts.failed(vm, nil)
 			continue // which unblocks the port if need be
 		}
 		m.contacts.failed(vm, err)

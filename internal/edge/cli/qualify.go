@@ -28,8 +28,8 @@ claims are true: whether max_tx_rate is kept, what VF counters count, how many f
 PF accepts, which frames pass between VFs, PF and bridge, and how long drivers take. Before
 every step it checks that the VFs are still unused, and it restores everything, also after
 an error or Ctrl-C. Meanwhile a running daemon assigns these VFs to nobody; it need not be
-stopped. The PF sends 50 test frames of each kind to the wire, and for two seconds as much
-as one VF can send.
+stopped. The PF sends 50 test frames of each kind to the wire, and for six seconds, or twelve
+where packets/s are tried too, as much as one VF can send.
 
 With --vm, a VM that nobody needs for some minutes, it also measures what a move costs and
 what virtio and the VF carry: the daemon, which must be in enforce mode and have a free VF,

@@ -22,7 +22,7 @@ import (
 const atMost = 64
 
 // localLimits are generous: only root can send requests here, and the daemon limits each guest as a whole. Handle exceeds the daemon's.
-var localLimits = channel.Limits{Requests: 1000, Bytes: 8 << 20, Handle: 45 * time.Second}
+var localLimits = channel.Limits{Requests: 1000, Bytes: 8 << 20, Handle: 45 * time.Second, Silent: time.Hour}
 
 // listen creates the socket, accessible only to root from the start. It replaces a socket left by a dead process.
 func listen(ctx context.Context, path string) (net.Listener, error) {

@@ -39,8 +39,12 @@ func (r *run) limit(ctx context.Context, t *qualify.LimitTest, by limitTrial) er
 		}
 		err = r.step(ctx, "and with "+by.name+round, func() error {
 			limit := by.choose(uint64(t.Free[0] / 4))
-			if err := by.set(limit); err != nil {
+			switch err := by.set(limit); {
+			case err != nil && i == 0:
 				t.Refused = reason(err)
+				return nil
+			case err != nil: // which it took before
+				t.Error = fmt.Sprintf("set the limit again: %v", err)
 				return nil
 			}
 			t.Limit = limit

@@ -149,6 +149,26 @@ func TestLimitThatStays(t *testing.T) {
 	}
 }
 
+// A limit that was set once and cannot be set again is not refused by the driver.
+func TestLimitThatIsSetOnce(t *testing.T) {
+	f, polices := newSwitchdev(), 0
+	f.at = func(_ int, what string) error {
+		if what == "police" {
+			if polices++; polices == 3 { // the first sets it, the second removes it
+				return errors.New("busy")
+			}
+		}
+		return nil
+	}
+	m, err := Run(t.Context(), options(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := &m.Packets; len(p.Limited) != 1 || !strings.Contains(p.Error, "set the limit again: busy") || p.Refused != "" {
+		t.Errorf("tried %d times, error %q, refused %q", len(p.Limited), p.Error, p.Refused)
+	}
+}
+
 // With representors these are the host's end of what passes, whatever the switch, and checks that would mean nothing there are not tried.
 func TestPassesByRepresentors(t *testing.T) {
 	for kind, toVF := range map[string]string{bridge.Kind: "yes", "ovn": "unknown", "openvswitch": "unknown"} {
