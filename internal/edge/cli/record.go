@@ -146,7 +146,7 @@ func (f *follower) ask(ctx context.Context) error {
 			return errors.Join(errWrite, err)
 		}
 		if f.count > 0 && s.Number > f.number+1 {
-			f.missed += int(s.Number - f.number - 1) //nolint:gosec // seconds of a recording
+			f.missed += int(s.Number - f.number - 1) //nolint:gosec // a recording lacks fewer than an int holds
 		}
 		f.last, f.number, f.knows = s.Snapshot.Time, s.Number, false
 		f.count++

@@ -21,7 +21,8 @@ import (
 // atMost is how many local clients are served at a time; others wait.
 const atMost = 64
 
-// localLimits are generous: only root can send requests here, and the daemon limits each guest as a whole. Handle exceeds the daemon's.
+// localLimits are generous: only root can send requests here, and the daemon limits each guest as a whole. Handle exceeds the daemon's,
+// and a client may be silent.
 var localLimits = channel.Limits{Requests: 1000, Bytes: 8 << 20, Handle: 45 * time.Second, Silent: time.Hour}
 
 // listen creates the socket, accessible only to root from the start. It replaces a socket left by a dead process.

@@ -265,7 +265,10 @@ func (r *rig) unblocked(t *testing.T) {
 	r = r.as(t)
 	r.stopGuest()
 	r.must(r.GuestStart(r.ctx, "node", "flood", "cat /dev/zero >/dev/virtio-ports/org.sluice.0"))
-	time.Sleep(2 * time.Second) // until the queue is full
+	r.eventually(time.Minute, "a full queue", func() error {
+		_, err := r.GuestExec(r.ctx, "node", "grep -q wait_port_writable /proc/$(cat /run/flood.pid)/wchan")
+		return err
+	})
 	r.stopFlood()
 	r.kill()
 	r.start()
