@@ -57,7 +57,7 @@ func newController(b *bed, sc *scenario, by enforcer, allocator string, period t
 	if name == static {
 		name = "none"
 	}
-	alloc, err := bandwidth.NewAllocator(name)
+	alloc, err := newAllocator(sc, name, period)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,8 @@ func parse(args []string) (o options, err error) {
 		}
 		f.PrintDefaults()
 	}
-	allocators := f.String("allocators", "none,static,daqs,dbavm,waterfill", "to run side by side")
+	allocators := f.String("allocators", "none,static,daqs,dbavm,waterfill",
+		"to run side by side; informed is told a period later what the guests want")
 	f.DurationVar(&o.period, "period", 200*time.Millisecond, "between two ticks of the controller")
 	f.IntVar(&o.repeats, "repeats", 1, "of each run; the median counts")
 	f.DurationVar(&o.rtt, "rtt", 100*time.Microsecond, "round-trip time; from 1ms on answers are delayed")

@@ -49,6 +49,9 @@ func (b *bench) run(ctx context.Context, sc *scenario, allocator string) (result
 		}
 	}
 	tr := &trace{begin: time.Now().Add(warmUp)}
+	if o, ok := ctl.alloc.(*oracle); ok {
+		o.began = tr.begin
+	}
 	end := tr.begin.Add(sc.length)
 	err = b.drive(ctx, sc, ctl, sources, tr, end)
 	again := uint64(0)
@@ -85,7 +88,7 @@ func (b *bench) control(sc *scenario, allocator string) (*controller, error) {
 		return nil, err
 	}
 	c.tree = t
-	c.inForce[0] = .995 * linkBits
+	c.inForce[0] = handedOut * linkBits
 	return c, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"sluice/internal/control/bandwidth"
 )
 
 // steady is a trace in which each guest receives at the rate f, in bit/s.
@@ -122,6 +124,37 @@ func TestScenariosAreFit(t *testing.T) {
 		}
 		if promised > 1 && classes == 1 {
 			t.Errorf("%s promises %.2f of the link", sc.name, promised)
+		}
+	}
+}
+
+// TestInformed: the allocator that is told everything divides the link as the guests ask for it, and notices a change a period later.
+func TestInformed(t *testing.T) {
+	const period = 100 * time.Millisecond
+	sc := scenario{guests: []guest{
+		{guarantee: .3, demand: []phase{{always, 0}, {s, unlimited}}},
+		{demand: want(.1 * linkBits)},
+		{demand: want(unlimited)},
+		{demand: want(unlimited), to: 1},
+	}}
+	a, err := newAllocator(&sc, informed, period)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	a.(*oracle).began = began
+	out := make([]bandwidth.Allowance, len(sc.guests))
+	for at, limits := range map[time.Duration][]float64{
+		-s: {30, 10, 89.5}, s + period/2: {30, 10, 89.5}, s + period: {30 + 59.5/2, 10, 59.5 / 2},
+	} {
+		a.Allocate(began.Add(at), bandwidth.Link{}, nil, out)
+		for i, limit := range limits {
+			if got := out[i].Bits / 1e6; math.Abs(got-limit) > 1e-3 {
+				t.Errorf("at %v guest %d may send %.2f Mbit/s, want %.2f", at, i+1, got, limit)
+			}
+		}
+		if out[3] != bandwidth.Unlimited {
+			t.Errorf("one that sends to another guest may send %v", out[3])
 		}
 	}
 }

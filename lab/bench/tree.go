@@ -56,7 +56,7 @@ const (
 
 // set limits the whole tree to bits/s.
 func (t *tree) set(_ int, bits float64) error {
-	t.shaper.Rate = uint64(min(bits, .995*linkBits))
+	t.shaper.Rate = uint64(min(bits, handedOut*linkBits))
 	now, err := t.bed.host.SetShaper(context.Background(), t.shaper)
 	t.shaper.Device = now.Device
 	return err

@@ -18,6 +18,7 @@ type tracked struct {
 	below  float64 // s spent below hungryOn
 	grown  float64 // what it must exceed again to have grown; 0: it did not exceed its share in the last tick
 	more   bool    // it wants more than it has
+	little bool    // of what it wants more it has been given a part, since that may be all
 	enough bool    // its share is all that it wants
 	rising bool    // by more than noise
 	lack   lack
@@ -43,9 +44,14 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	grew := t.grew(k, c, m)
 	t.rising = m > t.mean*(1+stepNoise*t.noise)
 	t.remember(k, c, m, in)
-	t.more = t.hungry || grew
+	took := t.little && m >= hungryOn*t.share
+	t.more = t.hungry || grew || took
+	less := max(t.was, t.lack.want) < (1-lessSurely)*c.guarantee // it had less than its guarantee, and is not known to want it
+	t.little = grew && less && !took && t.was > active*c.guarantee
 	switch {
-	case t.more && max(t.was, t.lack.want) < (1-lessSurely)*c.guarantee: // it wakes
+	case t.little:
+		t.demand = max(m+wantGrowth*max(0, m-t.was)+wantLeast*k.capacity, t.roomy(k))
+	case t.more && less: // it wakes
 		t.demand = math.Inf(1)
 	case t.more:
 		t.demand = max(c.guarantee+wantGrowth*max(0, m-c.guarantee)+wantLeast*k.capacity, t.roomy(k))

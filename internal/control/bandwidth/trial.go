@@ -9,8 +9,9 @@ import (
 // assumed. No reading tells: they may want less. So all others together lose a little for some periods. If the tried take up a good
 // part of that, the link is full. They are given all that they may want, on a link taken for the most that it has carried lately, and have
 // to keep what they gained. If they lose it again, the link carries less than it did, and they are given all on one taken for what it
-// carried before the trial. Otherwise the others get back what they lost. If little is missing, the first part is left out. Senders
-// without a guarantee have no way to make a trial succeed: that takes a guaranteed sender that wants more than it gets.
+// carried before the trial. Otherwise the others get back what they lost. If little is missing, the first part is left out, until a trial
+// has failed. Senders without a guarantee have no way to make a trial succeed: that takes a guaranteed sender that wants more than it
+// gets.
 type trial struct {
 	on    bool
 	part  part
@@ -68,7 +69,7 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 		mean = v.bits // what passed before may have gone into the link's queue
 	}
 	tr := trial{on: true, from: k.now, began: k.now, before: c.hat, volume: mean, free: v.free}
-	missing, known, short, noise, others, due := 0.0, 0.0, 0.0, 0.0, 0.0, false
+	missing, known, short, noise, others, due, doubtful := 0.0, 0.0, 0.0, 0.0, 0.0, false, false
 	for i := range r.tracked {
 		t, u, in, promised := &r.tracked[i], &r.usages[i], r.force[i], r.promised[i]
 		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
@@ -81,6 +82,8 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 		if missing += lacks; t.lack.known(t, in, promised) {
 			known += lacks
 			short += max(0, min(t.lack.want, in, promised)-u.sent)
+		} else {
+			doubtful = doubtful || t.lack.wait > 0 // a trial has failed
 		}
 		tr.sent += sent
 		noise += t.noise * t.noise * u.sent * u.sent
@@ -98,7 +101,7 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 	tr.level, tr.enough = others-tr.step, tr.sent+gain
 	c.trial = tr
 	c.set(c.hat)
-	if carries := c.carries(k.now, mean, v.noise); missing < directly*tr.step && (carries == mean || c.lowers(carries)) {
+	if carries := c.carries(k.now, mean, v.noise); !doubtful && missing < directly*tr.step && (carries == mean || c.lowers(carries)) {
 		c.trial.gained = tr.enough // unless they send that, the link may carry less than it did
 		r.grant(k, c, carries)
 	}

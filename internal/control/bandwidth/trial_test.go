@@ -2,6 +2,7 @@ package bandwidth
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,6 +101,24 @@ func TestTrialCostsLittle(t *testing.T) {
 	}
 	if mean := sum / ticks / unit; mean < 0.98*handedOut*8 {
 		t.Errorf("the others send %.2f of 8 that are left", mean)
+	}
+}
+
+// TestFirstTrialMayBeDirect: a sender that lacks little is given all of it at once in the first trial, which others pay for. Once that has
+// failed, trials begin with the 3 % of the volume that tells whether it wants more.
+func TestFirstTrialMayBeDirect(t *testing.T) {
+	h := newHost(40 * unit)
+	h.add(9, 6, 1, nil)
+	h.add(0, 100, 1, nil)
+	var first []part
+	for range 500 {
+		was := h.w.capacity.trial.on
+		if h.tick(); h.w.capacity.trial.on && !was {
+			first = append(first, h.w.capacity.trial.part)
+		}
+	}
+	if len(first) < 5 || first[0] != granting || slices.Contains(first[1:], granting) {
+		t.Errorf("trials begin with %v, want %v and then %v", first, granting, taking)
 	}
 }
 

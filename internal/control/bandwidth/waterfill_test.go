@@ -346,6 +346,31 @@ func TestWavesAreNoGrowth(t *testing.T) {
 	}
 }
 
+// TestLittleMoreIsNotAll: one that wanted a part of its guarantee and wants a little more is given that and some, not all that it is
+// promised, at the expense of others. If it wants all, it has all that it is promised in the third reading.
+func TestLittleMoreIsNotAll(t *testing.T) {
+	for _, wants := range []float64{8, 100} {
+		h := newHost(40 * unit)
+		h.link.Period = 100 * time.Millisecond
+		h.add(24, 6, 1, nil)
+		h.add(0, 100, 5, nil)
+		h.ticks(600) // until the time between trials is at its longest
+		if h.w.capacity.trial.on || h.out[1].Bits < 32*unit {
+			t.Fatalf("the other may send %.2f beside one that sends 6", h.out[1].Bits/unit)
+		}
+		h.demand[0] = wants * unit
+		for range 3 { // one reading of the growth, one limit that allows more, and its effect
+			h.tick()
+			if wants < 24 && h.out[1].Bits < 24*unit {
+				t.Errorf("wants %.0f: the other may send %.2f", wants, h.out[1].Bits/unit)
+			}
+		}
+		if sent := h.senders[0].Bits; sent < min(wants, 24)*.99*unit {
+			t.Errorf("wants %.0f of the 24 that it is promised, and sends %.2f", wants, sent/unit)
+		}
+	}
+}
+
 // TestOthersHaveWhatIsNoLongerWanted: the first reading after a guaranteed sender stops is still of the time before. What it was
 // sending is given to the others at once, also if their limits were lowered a period earlier because another one woke.
 func TestOthersHaveWhatIsNoLongerWanted(t *testing.T) {

@@ -140,14 +140,22 @@ func count(t *testing.T, random []*outcome) {
 	t.Logf("%d of %d random programs satisfy less than among honest senders, whatever is reached under attack", all, len(random))
 	for i := range goals {
 		g := &goals[i]
-		var n, missed [len(kinds{})]int
+		var n, missed, honestly [len(kinds{})]int
 		for _, o := range random {
 			n[o.kind()]++
-			if g.harm(o) > 0 {
-				missed[o.kind()]++
+			if g.harm(o) <= 0 {
+				continue
+			}
+			missed[o.kind()]++
+			harmless := *o
+			if harmless.verdict = o.play(*against, false); g.harm(&harmless) > 0 {
+				honestly[o.kind()]++
 			}
 		}
 		for k := range n {
+			if missed[k] > 0 {
+				t.Logf("%s is missed by %d of %d random programs of kind %d, by %d also with honest senders in the attackers' place", g.name, missed[k], n[k], k, honestly[k])
+			}
 			if most := g.most(k, n[k]); float64(missed[k]) > most {
 				t.Errorf("%s is missed by %d of %d random programs of kind %d, known are %.0f", g.name, missed[k], n[k], k, most)
 			}

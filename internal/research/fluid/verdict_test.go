@@ -149,7 +149,7 @@ var goals = []goal{
 	// costs a window, and what others sent in a period while it was free is gone.
 	{"satisfied", kinds{6, everything, everything, everything}, kinds{.5, 12, 1.8, 8.1}, func(o *outcome) float64 { return min(97, o.honest.satisfied-3, o.informed.satisfied-3) - o.satisfied }},
 	// 90 % of what is used with honest senders; or under attack: what senders leave that go up and down in every period is lost.
-	{"used", kinds{26, 31, 37, 40}, kinds{.4, .2, .2, .4}, func(o *outcome) float64 {
+	{"used", kinds{26, 31, 38, 40}, kinds{.4, .2, .2, .4}, func(o *outcome) float64 {
 		wasted := o.theirs() * gbit / (o.Carries * speed)
 		return 90*(1-wasted) - 100*o.used/min(o.honest.used, o.informed.used)
 	}},
