@@ -30,8 +30,8 @@ type capacity struct {
 	peak     highest // and of the last peakTime,
 	peakFree float64 // and what senders without a guarantee sent of it
 
-	shown  int           // number of those whose trial has shown hat; 0: none, or the link was opened since
-	silent time.Duration // for which not all of them have sent
+	shown  int     // number of those whose trial has shown hat; 0: none, or the link was opened since
+	silent float64 // s for which one of them has sent nothing, or is gone
 
 	trial trial
 }
@@ -54,7 +54,8 @@ type volume struct {
 	blind   bool    // some senders have no reading: they are assumed to send on
 	pressed bool    // some senders are held down by their limits
 	lack    bool    // a guaranteed sender lacks what it is known to want
-	shown   int     // number of those who send and whose trial has shown the capacity
+	shown   int     // number of those whose trial has shown the capacity,
+	silent  float64 // and the longest for which one of them has sent nothing, in s
 }
 
 // begin adopts a link's speed. If it changes because senders that cannot be limited take a part of the link, the capacity
@@ -143,7 +144,7 @@ func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration
 	late := now.Sub(c.began) >= probeTime
 	enough, most := c.enough(v.noise, looks, period)
 	switch {
-	case c.probe == idle && c.hat < c.speed && c.shown > 0 && c.silent >= shownTime:
+	case c.probe == idle && c.hat < c.speed && c.shown > 0 && c.silent >= shownTime*(1-rounding):
 		c.before = c.hat
 		c.turn(now, opened, c.speed)
 	case c.probe == idle && c.hat < c.speed && !now.Before(c.next):
@@ -272,8 +273,9 @@ func (r *resource) volume() (v volume) {
 		v.blind = v.blind || !c.known
 		v.pressed = v.pressed || c.known && r.spare <= 0 && t.hungry
 		v.lack = v.lack || c.guarantee > 0 && t.lack.ticks > 0 && t.lack.known(t, r.force[i], r.promised[i])
-		if t.lack.shows && (!c.known || c.sent > active*c.guarantee) {
+		if t.lack.shows {
 			v.shown++
+			v.silent = max(v.silent, t.lack.silent)
 		}
 		if d := t.noise * c.sent; c.known {
 			v.noise += d * d

@@ -9,6 +9,7 @@ type lack struct {
 	kept   float64       // s for which it has missed nothing
 	tried  bool          // in the present trial, or the last
 	shows  bool          // its trial has shown what the link is taken for
+	silent float64       // s for which it has sent nothing
 	wait   time.Duration // after a trial that failed
 	failed time.Time     // when the last one did
 }
@@ -16,6 +17,9 @@ type lack struct {
 // see updates what a sender lacks. in is its limit, promised the part of its guarantee that can be kept.
 func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
 	stopped := c.stopped(promised) // and not of its limit, which a trial raises
+	if l.silent += k.seconds; !stopped {
+		l.silent = 0
+	}
 	if stopped || k.room && !k.stalled {
 		l.want = t.mean
 	} else if k.full && t.was < active*min(c.guarantee, promised) { // it wakes

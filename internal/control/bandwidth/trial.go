@@ -44,7 +44,10 @@ const (
 func (w *waterfill) learn(k *moment, link *Link) {
 	c, r := &w.capacity, &w.bits
 	v, n := r.volume(), looks(link.Period)
-	if c.silent += link.Period; v.shown >= c.shown || link.Uncontrolled { // what is uncontrolled may fill the link, and no trial would tell
+	if c.silent += k.seconds; v.shown >= c.shown {
+		c.silent = v.silent
+	}
+	if link.Uncontrolled { // what is uncontrolled may fill the link, and no trial would tell
 		c.silent = 0
 	}
 	c.note(k.now, v, n)

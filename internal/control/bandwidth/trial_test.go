@@ -288,6 +288,25 @@ func TestOneOfTheWitnessesLeaves(t *testing.T) {
 	}
 }
 
+// TestWitnessesPauseInTurn: as long as each of those for whom a link was taken for less sends again within a second, its speed is not
+// handed out.
+func TestWitnessesPauseInTurn(t *testing.T) {
+	h := newHost(10 * unit)
+	h.link.Period = 100 * time.Millisecond
+	h.add(3, 3, 1, nil)
+	h.add(3, 3, 1, nil)
+	h.add(0, 100, 9, nil)
+	h.ticks(30)
+	h.fall(t, 7*unit)
+	for i := range 100 {
+		pauses := i / 5 % 2
+		h.demand[pauses], h.demand[1-pauses] = 0, 3*unit
+		if h.tick(); h.w.capacity.probe == opened {
+			t.Fatalf("its speed is handed out after %v, although nobody paused for more than half a second", time.Duration(i)*h.link.Period)
+		}
+	}
+}
+
 // TestFallIsFound: from 3 s after a fall by up to 40 %, a guaranteed sender has 95 % of its guarantee, but for one second of the next six,
 // whether it wants more than that and however little of the link that is.
 func TestFallIsFound(t *testing.T) {

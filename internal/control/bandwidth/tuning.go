@@ -83,7 +83,7 @@ const (
 	probeSure    = 4                     // deviations of the volume: required significance
 	probeTime    = 2 * time.Second       // maximum duration
 	queueTime    = 20 * time.Millisecond // of the link at its capacity: a queue that hides at first that a probe goes too far
-	shownTime    = time.Second           // a capacity that a trial has shown is asked for anew after so long without one of the tried
+	shownTime    = 1.0                   // s: a capacity that a trial has shown is asked for anew after so long without one of the tried
 	provenTime   = time.Second           // for which what the link has carried counts: for what a fall or a probe is compared with,
 	peakTime     = 30 * time.Second      // and for what a trial takes the link for at least
 )
