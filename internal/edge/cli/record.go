@@ -70,6 +70,10 @@ func (a *app) record(ctx context.Context, dir string, o *recordOptions) error {
 		fmt.Fprintf(a.std.Err, "%d samples between them were missed, so that a replay may decide otherwise: the daemon keeps the last ones "+
 			"only, and was asked too late; use a shorter --every\n", missed)
 	}
+	if n := rec.WithoutMemory(); n > 0 {
+		fmt.Fprintf(a.std.Err, "of its files %d do not begin with what the daemon knew, since samples came faster than it was asked: replay the "+
+			"directory rather than one of them alone\n", n)
+	}
 	return err
 }
 

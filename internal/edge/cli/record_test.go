@@ -27,6 +27,8 @@ type looking struct {
 	latest  func(query int64) int64 // the last observation at a query, of which the first is 1
 	queries int64                   // after so many, enough is called
 	enough  func()
+	maxFile int64 // of the recording; 0: the default
+	without int   // files of it that begin without memory
 }
 
 const looks = 12
@@ -76,7 +78,7 @@ func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples, 
 	serving, stop := context.WithCancel(t.Context())
 	var g errgroup.Group
 	g.Go(func() error { return server.Run(serving) })
-	rec, err := trace.NewRecorder(filepath.Join(dir, "rec"), trace.RecorderOptions{})
+	rec, err := trace.NewRecorder(filepath.Join(dir, "rec"), trace.RecorderOptions{MaxFile: l.maxFile})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +97,7 @@ func followed(t *testing.T, l *looking, o *recordOptions) (dir string, samples, 
 	if err := rec.Close(); err != nil {
 		t.Fatal(err)
 	}
+	l.without = rec.WithoutMemory()
 	return filepath.Join(dir, "rec"), n, missed
 }
 
@@ -109,6 +112,15 @@ func TestFollowTakesEveryLook(t *testing.T) {
 }
 
 // Of observations that come faster than its queries it takes those that the daemon still has, and counts those that it lacks between them.
+// TestFilesWithoutMemory: of samples that come four at a time, each in a file of its own, only the first begins with what the daemon knew.
+func TestFilesWithoutMemory(t *testing.T) {
+	l := &looking{latest: func(query int64) int64 { return 4 * min(query, 2) }, queries: 3, maxFile: 1}
+	_, n, _ := followed(t, l, &recordOptions{every: 20 * time.Millisecond})
+	if n < 4 || l.without != n-1 {
+		t.Errorf("%d files, %d of them without memory", n, l.without)
+	}
+}
+
 func TestFollowTakesLooksThatItAskedLateFor(t *testing.T) {
 	for _, x := range []struct{ each, missed int64 }{{4, 0}, {10, 0}, {15, 5}} {
 		l := &looking{latest: func(query int64) int64 { return x.each * min(query, 2) }, queries: 3}

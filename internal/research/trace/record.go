@@ -64,14 +64,15 @@ type Recorder struct {
 	opts RecorderOptions
 	seq  int
 
-	rules  *model.Rules
-	memory json.RawMessage
-	file   *os.File
-	size   int64 // bytes written to file
-	zip    *gzip.Writer
-	enc    *json.Encoder
-	last   *model.Snapshot
-	moved  time.Time // end of the newest move written
+	rules   *model.Rules
+	memory  json.RawMessage
+	file    *os.File
+	size    int64 // bytes written to file
+	zip     *gzip.Writer
+	enc     *json.Encoder
+	last    *model.Snapshot
+	moved   time.Time // end of the newest move written
+	without int       // files begun without memory
 }
 
 // NewRecorder makes a Recorder that adds files to a directory.
@@ -125,6 +126,9 @@ func (r *Recorder) Fresh() bool { return r.file == nil }
 
 // SetMemory notes what the daemon knows before the next sample. It is recorded only if a file begins with that sample.
 func (r *Recorder) SetMemory(memory json.RawMessage) { r.memory = memory }
+
+// WithoutMemory is the number of files that began without the daemon's memory. Alone they cannot be replayed as the daemon decided.
+func (r *Recorder) WithoutMemory() int { return r.without }
 
 func sameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
@@ -209,6 +213,9 @@ func (r *Recorder) begin() error {
 	r.enc = json.NewEncoder(r.zip)
 	if err := r.enc.Encode(header{Sluice: "recording", Version: version, Rules: r.rules, Memory: r.memory}); err != nil {
 		return r.broken(err)
+	}
+	if r.memory == nil {
+		r.without++
 	}
 	r.memory = nil
 	return r.prune()
