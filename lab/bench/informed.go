@@ -14,6 +14,9 @@ const informed = "informed"
 // handedOut is the part of the link's capacity that is divided, as under waterfill.
 const handedOut = .995
 
+// floor is the least that a guest may send, in bit/s: from a limit near zero TCP recovers slowly.
+const floor = .005 * linkBits
+
 // oracle is that allocator.
 type oracle struct {
 	sc              *scenario
@@ -44,8 +47,15 @@ func (o *oracle) Allocate(now time.Time, _ bandwidth.Link, _ []bandwidth.Sender,
 	}
 	left = o.pour(left, func(i int) float64 { return o.sc.guests[i].at(t) })
 	o.pour(left, func(int) float64 { return math.Inf(1) })
+	promised := 0.0
+	for i := range o.sc.guests {
+		promised += o.sc.guests[i].guarantee * linkBits
+	}
 	for i := range out {
-		if out[i] = bandwidth.Unlimited; o.sc.guests[i].to == 0 {
+		if out[i] = bandwidth.Unlimited; o.sc.guests[i].to > 0 {
+			continue
+		}
+		if out[i].Bits = max(o.share[i], floor); promised <= handedOut*o.sc.capacity(t) {
 			out[i].Bits = max(o.share[i], o.sc.guests[i].guarantee*linkBits)
 		}
 	}
@@ -54,23 +64,23 @@ func (o *oracle) Allocate(now time.Time, _ bandwidth.Link, _ []bandwidth.Sender,
 // pour divides an amount equally among the guests that send over the uplink and want more than they have, and returns what is left.
 func (o *oracle) pour(left float64, want func(i int) float64) float64 {
 	for left > 1 {
-		n, least := 0.0, math.Inf(1)
+		n, step := 0.0, math.Inf(1)
 		for i := range o.share {
 			if more := want(i) - o.share[i]; o.sc.guests[i].to == 0 && more > 1 {
 				n++
-				least = min(least, more)
+				step = min(step, more)
 			}
 		}
 		if n == 0 {
 			break
 		}
-		least = min(least, left/n)
+		step = min(step, left/n)
 		for i := range o.share {
 			if o.sc.guests[i].to == 0 && want(i)-o.share[i] > 1 {
-				o.share[i] += least
+				o.share[i] += step
 			}
 		}
-		left -= n * least
+		left -= n * step
 	}
 	return left
 }
