@@ -56,7 +56,7 @@ func (o *oracle) Allocate(now time.Time, _ bandwidth.Link, _ []bandwidth.Sender,
 			continue
 		}
 		if out[i].Bits = max(o.share[i], floor); promised <= handedOut*o.sc.capacity(t) {
-			out[i].Bits = max(o.share[i], o.sc.guests[i].guarantee*linkBits)
+			out[i].Bits = max(out[i].Bits, o.sc.guests[i].guarantee*linkBits)
 		}
 	}
 }

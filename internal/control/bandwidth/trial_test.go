@@ -271,9 +271,9 @@ func TestPauseOfTheWitness(t *testing.T) {
 	}
 }
 
-// TestOneOfTheWitnessesLeaves: a link that carries all it says again, long before probes would find that out, once one of two senders
-// stops for whom it was taken for less.
-func TestOneOfTheWitnessesLeaves(t *testing.T) {
+// twoWitnesses is a link of 10 that was taken for 7 because two senders with guarantees were short.
+func twoWitnesses(t *testing.T) *host {
+	t.Helper()
 	h := newHost(10 * unit)
 	h.link.Period = 100 * time.Millisecond
 	h.add(3, 3, 1, nil)
@@ -281,6 +281,13 @@ func TestOneOfTheWitnessesLeaves(t *testing.T) {
 	h.add(0, 100, 9, nil)
 	h.ticks(30)
 	h.fall(t, 7*unit)
+	return h
+}
+
+// TestOneOfTheWitnessesLeaves: a link that carries all it says again, long before probes would find that out, once one of two senders
+// stops for whom it was taken for less.
+func TestOneOfTheWitnessesLeaves(t *testing.T) {
+	h := twoWitnesses(t)
 	h.carries, h.demand[0] = h.link.Speed, 0
 	h.ticks(18)
 	if now := h.w.Capacity(); now < 0.97*h.link.Speed {
@@ -291,13 +298,7 @@ func TestOneOfTheWitnessesLeaves(t *testing.T) {
 // TestWitnessesPauseInTurn: as long as each of those for whom a link was taken for less sends again within a second, its speed is not
 // handed out.
 func TestWitnessesPauseInTurn(t *testing.T) {
-	h := newHost(10 * unit)
-	h.link.Period = 100 * time.Millisecond
-	h.add(3, 3, 1, nil)
-	h.add(3, 3, 1, nil)
-	h.add(0, 100, 9, nil)
-	h.ticks(30)
-	h.fall(t, 7*unit)
+	h := twoWitnesses(t)
 	for i := range 100 {
 		pauses := i / 5 % 2
 		h.demand[pauses], h.demand[1-pauses] = 0, 3*unit
