@@ -222,7 +222,9 @@ func (g *guest) probe(ctx context.Context, linking time.Duration) {
 	time.AfterFunc(linking, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.sends = ctx.Err() == nil && g.onVF
+		if ctx.Err() == nil { // not one that was shut since, whatever the guest does after its next boot
+			g.sends = true
+		}
 	})
 	g.open(true)
 }

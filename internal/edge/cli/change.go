@@ -47,7 +47,7 @@ func newOverrideFlags(c *cobra.Command) *overrideFlags {
 }
 
 // fill copies the flags to a request.
-func (f *overrideFlags) fill(c *cobra.Command, r *api.Request, now time.Time) error {
+func (f *overrideFlags) fill(a *app, c *cobra.Command, r *api.Request) error {
 	r.Reason, r.For = f.reason, f.span.Seconds()
 	switch {
 	case f.span != 0 && f.until != "":
@@ -57,12 +57,23 @@ func (f *overrideFlags) fill(c *cobra.Command, r *api.Request, now time.Time) er
 	case f.until == "":
 		return nil
 	}
-	at, err := parseMoment(f.until, now)
+	now, err := a.now(c.Context())
 	if err != nil {
+		return err
+	}
+	if r.Until, err = parseMoment(f.until, now.Local()); err != nil {
 		return usage(c, fmt.Errorf("--until %s: %w", visible(f.until), err))
 	}
-	r.Until = at
 	return nil
+}
+
+// now is the time by the daemon's clock: that of a demo runs faster than ours.
+func (a *app) now(ctx context.Context) (time.Time, error) {
+	s, err := a.client().Status(ctx)
+	if err != nil || s.Observed.IsZero() {
+		return time.Now(), err
+	}
+	return s.Observed.Add(time.Duration(s.Age * float64(time.Second))), nil
 }
 
 // parseMoment parses a future time: a time of day (its next occurrence), a local date and time, or RFC 3339.
@@ -108,7 +119,7 @@ func (a *app) vmsCommandFor(verb api.Verb, c *cobra.Command) *cobra.Command {
 	}
 	c.RunE = func(c *cobra.Command, vms []string) error {
 		var r api.Request
-		if err := f.fill(c, &r, time.Now()); err != nil {
+		if err := f.fill(a, c, &r); err != nil {
 			return err
 		}
 		if *all {
@@ -256,7 +267,7 @@ maintenance of a network card or its driver, or before removing Sluice.`,
 		if *undo {
 			verb = api.VerbUndrain
 		}
-		if err := f.fill(c, &r, time.Now()); err != nil {
+		if err := f.fill(a, c, &r); err != nil {
 			return err
 		}
 		if *undo && (*wait != 0 || r != api.Request{}) {

@@ -83,16 +83,16 @@ sluice events --last 0 -o json | jq '.events[] | select(.alarm)'`,
 	return c
 }
 
-// between sets the times of q. What is relative is so to the daemon's last observation: the clock of a demo runs faster.
+// between sets the times of q. What is relative is so by the daemon's clock.
 func (a *app) between(c *cobra.Command, q *answer.EventsQuery, since, until string) error {
-	newest, err := a.client().Happened(c.Context(), answer.EventsQuery{Last: 1})
+	now, err := a.now(c.Context())
 	if err != nil {
 		return err
 	}
-	if q.Since, err = moment(since, newest.Now); err != nil {
+	if q.Since, err = moment(since, now); err != nil {
 		return usage(c, fmt.Errorf("--since %w", err))
 	}
-	if q.Until, err = moment(until, newest.Now); err != nil {
+	if q.Until, err = moment(until, now); err != nil {
 		return usage(c, fmt.Errorf("--until %w", err))
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -153,7 +152,7 @@ sluice sla set db-1 --class gold --weight 4 --until 06:00`,
 			return none, usage(c, errors.New("nothing is set: give --guarantee, --limit, --receive, --weight or --class"))
 		}
 		r.VM, r.SLA = args[0], s
-		if err := f.fill(c, &r, time.Now()); err != nil {
+		if err := f.fill(a, c, &r); err != nil {
 			return none, err
 		}
 		return a.client().Do(ctx, api.VerbSetSLA, r)
