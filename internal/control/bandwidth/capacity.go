@@ -30,6 +30,7 @@ type capacity struct {
 	peak     highest // and of the last peakTime,
 	peakFree float64 // and what senders without a guarantee sent of it
 
+	cut    float64 // what the tried still lacked of their guarantees when the last trial had succeeded
 	shown  int     // number of those whose trial has shown hat; 0: none, or the link was opened since
 	silent float64 // s for which one of them has sent nothing, or is gone
 
@@ -135,7 +136,7 @@ func (c *capacity) lately(n int) (low, mean, high float64) {
 // rise raises the capacity to what was carried, or by a probe.
 func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration) {
 	if c.n >= looks {
-		if low, _, _ := c.lately(looks); low > c.hat+v.noise {
+		if low, _, _ := c.lately(looks); low > c.hat+riseSure*v.noise {
 			c.set(min(c.speed, low))
 			c.probe = idle
 			return
@@ -261,6 +262,12 @@ func (c *capacity) taken() float64 {
 		return c.before
 	}
 	return c.hat
+}
+
+// promise is the capacity that guarantees are divided by: one that is taken for less than the sum of them cuts only those of senders that a
+// trial has shown to be held down.
+func (c *capacity) promise(guaranteed float64) float64 {
+	return max(c.taken(), min(c.speed, guaranteed/handedOut)-c.cut)
 }
 
 // volume sums up a period.

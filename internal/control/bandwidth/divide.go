@@ -16,7 +16,9 @@ func (r *resource) divide(k *moment) {
 			r.demand[i] = max(r.usages[i].guarantee, t.lack.want)
 		}
 	}
-	left := r.fill.guarantees(handedOut*k.capacity, r.usages, r.demand, r.share)
+	promise := max(k.capacity, k.promise)
+	left := r.fill.guarantees(handedOut*promise, r.usages, r.demand, r.share)
+	left = max(0, left-handedOut*(promise-k.capacity))
 	if k.trial != nil {
 		left = min(left, k.trial.leaves())
 	}

@@ -21,6 +21,7 @@ type tracked struct {
 	little bool    // of what it wants more it has been given a part, since that may be all
 	enough bool    // its share is all that it wants
 	rising bool    // by more than noise
+	harm   float64 // how often lately others were held down when it came back; older times count less
 	lack   lack
 }
 
@@ -129,6 +130,12 @@ func (t *tracked) remember(k *moment, c *usage, m, in float64) {
 		part = k.fall
 	}
 	t.mean += part * (m - t.mean)
+}
+
+// mayLack reports whether the link may be why it lacks so much: it neither rises by itself, nor comes and goes.
+func (t *tracked) mayLack(lacks float64) bool {
+	more, most := t.last-t.prev, max(t.last, t.prev)
+	return lacks > 0 && more < lacks && math.Abs(more) <= constantBy*most && !t.rising && t.trend() == 0
 }
 
 // roomy is a limit that noise alone hardly reaches, up to 2 %, so that it is not taken for growth.

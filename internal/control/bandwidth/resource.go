@@ -10,7 +10,7 @@ type moment struct {
 	now      time.Time
 	seconds  float64 // since the previous tick
 	capacity float64
-	promise  float64 // the capacity used for guarantees: a trial takes nothing from them
+	promise  float64 // the capacity used for guarantees: see capacity.promise
 	full     bool    // senders may be held down by others
 	fell     bool    // the link carries clearly less than it did lately, or little
 	room     bool    // it carries also clearly less than it could
@@ -49,6 +49,7 @@ type resource struct {
 	floor    float64   // the minimum limit of each
 	spare    float64   // what nobody demanded
 	proven   float64   // the highest volume of the last provenTime; 0: nobody looks
+	harmed   bool      // some have held others down of late when they came back
 	careful  time.Time // until then rooms of those without a guarantee are small: others used theirs to hold guaranteed senders down
 	fill     filler
 }
@@ -106,7 +107,7 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	return k
 }
 
-// estimate determines the demand of each sender, and whether some were held down by others that used the room they had to grow.
+// estimate determines the demand of each sender, and whether some were held down by others that used what they were lent.
 func (r *resource) estimate(k *moment) {
 	hurt, beyond := false, 0.0
 	for i := range r.tracked {
@@ -125,4 +126,35 @@ func (r *resource) estimate(k *moment) {
 	if hurt && beyond > trialLeast*k.capacity {
 		r.careful = k.now.Add(carefulTime)
 	}
+	if hurt || r.harmed {
+		r.lend(k, hurt)
+	}
+}
+
+// lend reserves the guarantees of senders that come and go in the course of a few periods, and each time hold other guaranteed senders down
+// until others no longer use what was theirs.
+func (r *resource) lend(k *moment, hurt bool) {
+	left := 1 - gain(k.seconds, carefulTime.Seconds())
+	r.harmed = false
+	for i := range r.tracked {
+		t, c := &r.tracked[i], &r.usages[i]
+		if c.guarantee == 0 {
+			continue
+		}
+		if t.harm *= left; hurt && c.sent > t.share+trialLeast*k.capacity {
+			t.harm = min(t.harm+1, harmMost+1)
+		}
+		r.harmed = r.harmed || t.harm > harmLeast
+		if t.harm > harmMost {
+			t.demand = max(t.demand, c.guarantee)
+		}
+	}
+}
+
+// guaranteed is the sum of all guarantees.
+func (r *resource) guaranteed() (sum float64) {
+	for i := range r.usages {
+		sum += r.usages[i].guarantee
+	}
+	return sum
 }

@@ -30,6 +30,7 @@ type trial struct {
 
 	ticks              int // whose readings count, in the present part
 	sumSent, sumVolume float64
+	held               time.Duration // for which the tried have sent more than before in each period
 }
 
 // part is a part of a trial.
@@ -77,7 +78,7 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 		t, u, in, promised := &r.tracked[i], &r.usages[i], r.force[i], r.promised[i]
 		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
 		lacks := t.lack.wants(t, in, promised) - sent
-		if t.lack.tried = u.known && t.lack.ticks >= looks && lacks > 0 && t.last-t.prev < lacks && !t.rising && t.trend() == 0; !t.lack.tried {
+		if t.lack.tried = u.known && t.lack.ticks >= looks && t.mayLack(lacks); !t.lack.tried {
 			others += max(0, (t.prev+t.last)/2-min(u.guarantee, t.share))
 			continue
 		}
@@ -140,11 +141,16 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 	if over < settleTime+period { // limits were not in effect all the time
 		return
 	}
+	sent := 0.0
 	for i := range r.tracked {
 		if r.tracked[i].lack.tried {
-			tr.sumSent += r.usages[i].sent
+			sent += r.usages[i].sent
 		}
 	}
+	if tr.held += period; sent < tr.sent+trialGain*(tr.enough-tr.sent) {
+		tr.held = 0
+	}
+	tr.sumSent += sent
 	tr.ticks++
 	tr.sumVolume += v.bits
 	n := float64(tr.ticks)
@@ -162,7 +168,7 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 		r.grant(k, c, carries)
 	case soon && tr.part == granting && lost && tr.granted > tr.volume:
 		r.grant(k, c, tr.volume)
-	case known && tr.part == granting && gained:
+	case known && tr.part == granting && gained && tr.held >= trialHeld:
 		r.found(k, c)
 	case known && late:
 		r.failed(k, c)
@@ -187,7 +193,7 @@ func (tr *trial) leaves() float64 {
 
 // turn begins a part of the trial.
 func (tr *trial) turn(now time.Time, p part) {
-	tr.part, tr.began, tr.ticks, tr.sumSent, tr.sumVolume = p, now, 0, 0, 0
+	tr.part, tr.began, tr.ticks, tr.held, tr.sumSent, tr.sumVolume = p, now, 0, 0, 0, 0
 }
 
 // grant gives the tried all that they may want, on a link taken for so much.
@@ -219,13 +225,16 @@ func (r *resource) found(k *moment, c *capacity) {
 	c.wait = probeFirst
 	fell, shown := c.hat < c.trial.before, 0
 	c.lower(k.now, c.hat)
+	c.cut = 0
 	for i := range r.tracked {
-		l := &r.tracked[i].lack
+		t := &r.tracked[i]
+		l := &t.lack
 		if l.shows = l.tried || l.shows && !fell; l.shows {
 			shown++
 		}
 		if l.tried {
 			l.wait, l.ticks = 0, 0
+			c.cut += max(0, r.usages[i].guarantee-max(t.mean, t.last, t.prev))
 		}
 	}
 	if c.silent = 0; fell || c.shown > 0 {

@@ -22,8 +22,12 @@ const (
 	fullFrame     = 8 * (1514 + wireBytes) // bits: assumed frame of a sender whose frames are unknown
 )
 
-// carefulTime is how long roomCareful applies.
-const carefulTime = 5 * time.Second
+// What others are not lent, since they hold guaranteed senders down with it.
+const (
+	carefulTime = 5 * time.Second // for which roomCareful applies, and the time constant of what follows
+	harmMost    = 2               // times lately that a guaranteed sender's return held others down: after more nothing is lent
+	harmLeast   = 0.01            // less is forgotten
+)
 
 // The estimate of a sender's demand.
 const (
@@ -79,6 +83,7 @@ const (
 	probeStep    = 0.01                  // of the capacity; doubles while probes succeed,
 	probeMost    = 0.04                  // up to this
 	probeGain    = 0.75                  // of the step: by how much the volume must rise for a probe to succeed
+	riseSure     = 2                     // deviations of the volume: above the capacity by more it has shown that this is too low
 	probeFull    = 0.97                  // of what is handed out: a volume of less says nothing about it
 	probeSure    = 4                     // deviations of the volume: required significance
 	probeTime    = 2 * time.Second       // maximum duration
@@ -106,6 +111,8 @@ const (
 	trialBelow = 0.99                   // of what is handed out: a full link that carries more is full because of the limits
 	trialGain  = 0.5                    // of the step: by how much the tried must send more for the trial to succeed
 	trialKnown = 1.5                    // deviations of that: the same, if what the tried are known to want is less
+	trialHeld  = 180 * time.Millisecond // for which the tried must keep what they gained: longer than one who comes and goes
+	constantBy = 0.2                    // relative: readings of a sender that does neither
 	trialLeast = 0.01                   // of the capacity: a trial over less is not worth its cost
 	settleTime = 80 * time.Millisecond  // until limits are in effect, longest in a guest
 	trialTime  = 600 * time.Millisecond // maximum duration of a part

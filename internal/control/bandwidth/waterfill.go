@@ -109,7 +109,7 @@ func (w *waterfill) shareBits(now time.Time, link Link, senders []Sender) bool {
 		w.learn(&k, &link)
 	}
 	k.trial = w.capacity.trial.underWay()
-	k.capacity, k.promise, k.probing = w.capacity.hat, w.capacity.taken(), w.capacity.probe != idle
+	k.capacity, k.promise, k.probing = w.capacity.hat, w.capacity.promise(w.bits.guaranteed()), w.capacity.probe != idle
 	if !link.Bound && !w.bits.promises() && !hasWeights(senders) {
 		return false
 	}
