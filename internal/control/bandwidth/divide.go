@@ -19,8 +19,8 @@ func (r *resource) divide(k *moment) {
 	promise := max(k.capacity, k.promise)
 	left := r.fill.guarantees(handedOut*promise, r.usages, r.demand, r.share)
 	left = max(0, left-handedOut*(promise-k.capacity))
-	if k.trial != nil {
-		left = min(left, k.trial.leaves())
+	if k.trial != nil && k.trial.part == taking {
+		left = min(r.keepTried(left), k.trial.level)
 	}
 	r.floor = max(leastFloor*k.promise, min(mostFloor*k.capacity, left/float64(len(r.usages))))
 	r.spare = r.fill.rest(max(0, left-r.margin()), r.usages, r.demand, r.share)
@@ -29,6 +29,18 @@ func (r *resource) divide(k *moment) {
 	for i := range r.usages {
 		r.limits[i] = r.keep(k, i, min(r.limits[i]+r.room[i], r.usages[i].limit), r.tracked[i].enough, &over)
 	}
+}
+
+// keepTried gives those who are tried what they are known to want beyond their guarantees, and returns what that leaves.
+func (r *resource) keepTried(left float64) float64 {
+	for i := range r.tracked {
+		if l := &r.tracked[i].lack; l.tried {
+			more := min(left, max(0, min(l.want, r.usages[i].limit)-r.share[i]))
+			r.share[i], left = r.share[i]+more, left-more
+			r.demand[i] = r.share[i]
+		}
+	}
+	return left
 }
 
 // rooms sets the least limit of each sender, from its share and its part of what is to spare by weight, and how far satisfied ones may

@@ -37,8 +37,9 @@ type trial struct {
 type part int
 
 const (
-	taking   part = iota // the others lose a little
-	granting             // the tried are given all
+	taking    part = iota // the others lose a little
+	granting              // the tried are given all
+	returning             // the others are given back all, to see whether the tried lose it again
 )
 
 // learn updates the capacity with a period's readings.
@@ -169,6 +170,14 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 	case soon && tr.part == granting && lost && tr.granted > tr.volume:
 		r.grant(k, c, tr.volume)
 	case known && tr.part == granting && gained && tr.held >= trialHeld:
+		if tr.gained = mean; max(tr.granted, c.peak.bits) < trialTwice*tr.before { // it has never carried more
+			tr.turn(k.now, returning)
+			c.set(tr.before)
+			return
+		}
+		r.found(k, c)
+	case soon && tr.part == returning && lost:
+		c.set(max(leastCarried*c.speed, tr.granted))
 		r.found(k, c)
 	case known && late:
 		r.failed(k, c)
@@ -181,14 +190,6 @@ func (tr *trial) underWay() *trial {
 		return tr
 	}
 	return nil
-}
-
-// leaves is what the trial leaves the others above their guarantees.
-func (tr *trial) leaves() float64 {
-	if tr.part == taking {
-		return tr.level
-	}
-	return math.Inf(1)
 }
 
 // turn begins a part of the trial.

@@ -239,6 +239,47 @@ func TestOneLiarIsNotBelievedForLong(t *testing.T) {
 	}
 }
 
+// TestChanceIsAskedTwice: a sender that happens to want more while a trial runs, and keeps that, does not make a link small that has never
+// carried more; one that loses it again when the others are back does.
+func TestChanceIsAskedTwice(t *testing.T) {
+	for name, c := range map[string]struct{ carries, want float64 }{"by chance": {40, 40}, "held down": {23, 23}} {
+		h := newHost(40 * unit)
+		h.link.Period = 100 * time.Millisecond
+		h.carries = c.carries * unit
+		h.add(20, 13, 1, nil)
+		h.add(0, 10, 5, nil)
+		for i := 0; !h.w.capacity.trial.on; i++ {
+			if h.tick(); i > 50 {
+				t.Fatal("no trial")
+			}
+		}
+		h.demand[0] = 14 * unit
+		h.ticks(30)
+		if got := h.w.Capacity() / unit; math.Abs(got-c.want) > .5 {
+			t.Errorf("%s: taken for %.2f, want %.0f", name, got, c.want)
+		}
+	}
+}
+
+// TestTriedKeepsWhatItSends: a trial does not hold down a sender that is tried for what it had beyond its guarantee. On real TCP such a one had
+// to catch up afterwards, which passed for what it wants, and was tried for that every second.
+func TestTriedKeepsWhatItSends(t *testing.T) {
+	h := newHost(40 * unit)
+	h.add(10, 24, 1, nil)
+	h.add(0, 100, 5, nil)
+	h.ticks(50)
+	c := &h.w.capacity
+	h.w.bits.tracked[0].lack.tried = true
+	c.trial = trial{on: true, from: h.now, began: h.now, before: c.hat, volume: 40 * unit, sent: 24 * unit, enough: 25 * unit, level: 13 * unit}
+	h.tick()
+	if got := h.out[0].Bits / unit; got < 23.9 {
+		t.Errorf("it may send %.2f, and sends 24", got)
+	}
+	if got := h.out[1].Bits / unit; got > 13.1 {
+		t.Errorf("the other may send %.2f, want 13", got)
+	}
+}
+
 // fall has the link carry less from now on, and waits until it is taken for that.
 func (h *host) fall(t *testing.T, carries float64) {
 	t.Helper()

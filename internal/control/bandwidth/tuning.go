@@ -116,6 +116,7 @@ const (
 	trialLeast = 0.01                   // of the capacity: a trial over less is not worth its cost
 	settleTime = 80 * time.Millisecond  // until limits are in effect, longest in a guest
 	trialTime  = 600 * time.Millisecond // maximum duration of a part
+	trialTwice = 0.75                   // of the capacity: before it is taken for less, the others are given back what they lost, once
 	trialFirst = 500 * time.Millisecond // between trials that fail: doubling,
 	trialLast  = 16 * time.Second       // up to this,
 	trialSoon  = time.Second            // or up to this if a sender lacks what it is known to want

@@ -71,6 +71,8 @@ func (c *coldLink) known() float64 {
 		return 0
 	case c.pauses:
 		return 12
+	case c.less > 1-.75: // whether it carries so little is asked twice
+		return 2
 	}
 	return 1
 }
