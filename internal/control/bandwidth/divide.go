@@ -37,7 +37,6 @@ func (r *resource) keepTried(left float64) float64 {
 		if l := &r.tracked[i].lack; l.tried {
 			more := min(left, max(0, min(l.want, r.usages[i].limit)-r.share[i]))
 			r.share[i], left = r.share[i]+more, left-more
-			r.demand[i] = r.share[i]
 		}
 	}
 	return left

@@ -9,9 +9,10 @@ import (
 // assumed. No reading tells: they may want less. So all others together lose a little for some periods. If the tried take up a good
 // part of that, the link is full. They are given all that they may want, on a link taken for the most that it has carried lately, and have
 // to keep what they gained. If they lose it again, the link carries less than it did, and they are given all on one taken for what it
-// carried before the trial. Otherwise the others get back what they lost. If little is missing, the first part is left out, unless a trial
-// has failed of a sender that is not known to want more. Senders without a guarantee have no way to make a trial succeed: that takes a
-// guaranteed sender that wants more than it gets.
+// carried before the trial. If that is far less than assumed, and the link has not carried more lately, the others are given back what they
+// lost, and the tried have to lose what they gained. Otherwise the trial has failed. If little is missing, the first part is left out,
+// unless a trial has failed of a sender that is not known to want more. Senders without a guarantee have no way to make a trial succeed:
+// that takes a guaranteed sender that wants more than it gets.
 type trial struct {
 	on    bool
 	part  part
