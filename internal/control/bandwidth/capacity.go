@@ -30,7 +30,7 @@ type capacity struct {
 	peak     highest // and of the last peakTime,
 	peakFree float64 // and what senders without a guarantee sent of it
 
-	cut    float64 // what the tried still lacked of their guarantees when the last trial had succeeded
+	cut    float64 // what the tried lacked of their guarantees when the last trial had succeeded; +Inf: others have come to lack more
 	shown  int     // number of those whose trial has shown hat; 0: none, or the link was opened since
 	silent float64 // s for which one of them has sent nothing, or is gone
 
@@ -54,7 +54,8 @@ type volume struct {
 	noise   float64 // standard deviation, from those of its senders
 	blind   bool    // some senders have no reading: they are assumed to send on
 	pressed bool    // some senders are held down by their limits
-	lack    bool    // a guaranteed sender lacks what it is known to want
+	lack    bool    // a guaranteed sender lacks what it is known to want,
+	starved bool    // and has done so for some periods, of its guarantee
 	shown   int     // number of those whose trial has shown the capacity,
 	silent  float64 // and the longest for which one of them has sent nothing, in s
 }
@@ -67,6 +68,7 @@ func (c *capacity) begin(speed float64) {
 	}
 	change := speed - c.speed
 	c.hat, c.before, c.trial.before = lowered(c.hat, change, speed), lowered(c.before, change, speed), lowered(c.trial.before, change, speed)
+	c.trial.granted = lowered(c.trial.granted, change, speed)
 	c.speed, c.peak = speed, highest{}
 }
 
@@ -264,8 +266,8 @@ func (c *capacity) taken() float64 {
 	return c.hat
 }
 
-// promise is the capacity that guarantees are divided by: one that is taken for less than the sum of them cuts only those of senders that a
-// trial has shown to be held down.
+// promise is the capacity by which guarantees are divided. If it is taken for less than their sum they are cut, by class, only by what the
+// tried still lacked, until a sender lacks what it is known to want of its guarantee.
 func (c *capacity) promise(guaranteed float64) float64 {
 	return max(c.taken(), min(c.speed, guaranteed/handedOut)-c.cut)
 }
@@ -280,6 +282,8 @@ func (r *resource) volume() (v volume) {
 		v.blind = v.blind || !c.known
 		v.pressed = v.pressed || c.known && r.spare <= 0 && t.hungry
 		v.lack = v.lack || c.guarantee > 0 && t.lack.ticks > 0 && t.lack.known(t, r.force[i], r.promised[i])
+		v.starved = v.starved || c.guarantee > 0 && t.lack.ticks >= lookMost && t.lack.known(t, r.force[i], r.promised[i]) &&
+			t.mean < (1-lackShare)*r.promised[i]
 		if t.lack.shows {
 			v.shown++
 			v.silent = max(v.silent, t.lack.silent)

@@ -31,11 +31,11 @@ func (r *resource) divide(k *moment) {
 	}
 }
 
-// keepTried gives those who are tried what they are known to want beyond their guarantees, and returns what that leaves.
+// keepTried gives those who are tried what they are known to want, as far as they may send that now, and returns what that leaves.
 func (r *resource) keepTried(left float64) float64 {
 	for i := range r.tracked {
 		if l := &r.tracked[i].lack; l.tried {
-			more := min(left, max(0, min(l.want, r.usages[i].limit)-r.share[i]))
+			more := min(left, max(0, min(l.want, r.force[i], r.usages[i].limit)-r.share[i]))
 			r.share[i], left = r.share[i]+more, left-more
 		}
 	}

@@ -50,6 +50,21 @@ func TestClassesOnASmallerLink(t *testing.T) {
 	if got := h.senders[0].Bits / unit; got < 19.5 {
 		t.Errorf("the higher class gets %.2f of 20", got)
 	}
+	h = newHost(40 * unit)
+	h.link.Period = 100 * time.Millisecond
+	h.add(20, 100, 1, func(s *model.SLA) { s.Priority = 1 })
+	h.add(15, 0, 6, nil)
+	h.add(0, 100, 5, nil)
+	h.ticks(20)
+	h.fall(t, 24*unit)
+	h.ticks(5)
+	h.demand[1] = 100 * unit
+	h.ticks(10)
+	for range 50 {
+		if h.tick(); h.senders[0].Bits < 19.5*unit {
+			t.Fatalf("after the lower class has come, the higher gets %.2f of 20", h.senders[0].Bits/unit)
+		}
+	}
 }
 
 // TestNothingIsLentThatHarms: of a sender that comes and goes within a few periods, and each time holds another guaranteed sender down,

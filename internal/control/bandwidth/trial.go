@@ -27,11 +27,12 @@ type trial struct {
 	sent    float64 // and the tried
 	enough  float64 // what they need to send for the trial to succeed,
 	gained  float64 // what they sent at the end of the first part, or need to send if there is none,
-	granted float64 // and what the link is taken for in the second
+	granted float64 // and what the link is taken for in the second,
+	cut     float64 // and what they lacked of their guarantees at its end
 
 	ticks              int // whose readings count, in the present part
 	sumSent, sumVolume float64
-	held               time.Duration // for which the tried have sent more than before in each period
+	held               time.Duration // for which they have sent at least half of what they need more, in each period
 }
 
 // part is a part of a trial.
@@ -54,6 +55,9 @@ func (w *waterfill) learn(k *moment, link *Link) {
 		c.silent = 0
 	}
 	c.note(k.now, v, n)
+	if v.starved && !c.trial.on {
+		c.cut = math.Inf(1)
+	}
 	switch {
 	case c.trial.on:
 		r.tried(k, c, v, n, link.Period)
@@ -171,7 +175,8 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 	case soon && tr.part == granting && lost && tr.granted > tr.volume:
 		r.grant(k, c, tr.volume)
 	case known && tr.part == granting && gained && tr.held >= trialHeld:
-		if tr.gained = mean; max(tr.granted, c.peak.bits) < trialTwice*tr.before { // it has never carried more
+		tr.gained, tr.cut = mean, r.cut()
+		if max(tr.granted, c.peak.bits) < trialTwice*tr.before { // it has not carried more lately
 			tr.turn(k.now, returning)
 			c.set(tr.before)
 			return
@@ -221,22 +226,30 @@ func (r *resource) failed(k *moment, c *capacity) {
 	}
 }
 
+// cut is what the tried still lack of their guarantees.
+func (r *resource) cut() (sum float64) {
+	for i := range r.tracked {
+		if t := &r.tracked[i]; t.lack.tried {
+			sum += max(0, r.usages[i].guarantee-max(t.mean, t.last, t.prev))
+		}
+	}
+	return sum
+}
+
 // found ends a trial that has shown what the link carries.
 func (r *resource) found(k *moment, c *capacity) {
 	c.trial.on = false
 	c.wait = probeFirst
 	fell, shown := c.hat < c.trial.before, 0
 	c.lower(k.now, c.hat)
-	c.cut = 0
+	c.cut = c.trial.cut
 	for i := range r.tracked {
-		t := &r.tracked[i]
-		l := &t.lack
+		l := &r.tracked[i].lack
 		if l.shows = l.tried || l.shows && !fell; l.shows {
 			shown++
 		}
 		if l.tried {
 			l.wait, l.ticks = 0, 0
-			c.cut += max(0, r.usages[i].guarantee-max(t.mean, t.last, t.prev))
 		}
 	}
 	if c.silent = 0; fell || c.shown > 0 {

@@ -254,7 +254,14 @@ func TestChanceIsAskedTwice(t *testing.T) {
 			}
 		}
 		h.demand[0] = 14 * unit
-		h.ticks(30)
+		returned := false
+		for range 30 {
+			h.tick()
+			returned = returned || h.w.capacity.trial.part == returning
+		}
+		if !returned || h.w.capacity.trial.on {
+			t.Errorf("%s: asked twice %v, still on %v", name, returned, h.w.capacity.trial.on)
+		}
 		if got := h.w.Capacity() / unit; math.Abs(got-c.want) > .5 {
 			t.Errorf("%s: taken for %.2f, want %.0f", name, got, c.want)
 		}

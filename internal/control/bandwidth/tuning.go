@@ -111,7 +111,7 @@ const (
 	trialBelow = 0.99                   // of what is handed out: a full link that carries more is full because of the limits
 	trialGain  = 0.5                    // of the step: by how much the tried must send more for the trial to succeed
 	trialKnown = 1.5                    // deviations of that: the same, if what the tried are known to want is less
-	trialHeld  = 180 * time.Millisecond // for which the tried must keep what they gained: longer than one who comes and goes
+	trialHeld  = 180 * time.Millisecond // for which the tried must keep what they gained: longer than short bursts
 	constantBy = 0.2                    // relative: readings of a sender that does neither
 	trialLeast = 0.01                   // of the capacity: a trial over less is not worth its cost
 	settleTime = 80 * time.Millisecond  // until limits are in effect, longest in a guest

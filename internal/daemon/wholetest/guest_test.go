@@ -222,7 +222,7 @@ func (g *guest) probe(ctx context.Context, linking time.Duration) {
 	time.AfterFunc(linking, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if ctx.Err() == nil { // not one that was shut since, whatever the guest does after its next boot
+		if ctx.Err() == nil { // otherwise it was shut since, and a later boot decides
 			g.sends = true
 		}
 	})

@@ -57,14 +57,14 @@ func (f *overrideFlags) fill(a *app, c *cobra.Command, r *api.Request) error {
 	case f.until == "":
 		return nil
 	}
-	now, err := a.now(c.Context())
-	if err != nil {
-		return err
-	}
-	if r.Until, err = parseMoment(f.until, now.Local()); err != nil {
+	if _, err := parseMoment(f.until, time.Now()); err != nil {
 		return usage(c, fmt.Errorf("--until %s: %w", visible(f.until), err))
 	}
-	return nil
+	now, err := a.now(c.Context())
+	if err == nil {
+		r.Until, err = parseMoment(f.until, now.Local())
+	}
+	return err
 }
 
 // now is the time by the daemon's clock: that of a demo runs faster than ours.

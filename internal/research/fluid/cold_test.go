@@ -71,7 +71,7 @@ func (c *coldLink) known() float64 {
 		return 0
 	case c.pauses:
 		return 12
-	case c.less > 1-.75: // whether it carries so little is asked twice
+	case c.less > .25: // whether it carries so little is asked twice (trialTwice)
 		return 2
 	}
 	return 1
