@@ -281,9 +281,10 @@ func (r *resource) volume() (v volume) {
 		}
 		v.blind = v.blind || !c.known
 		v.pressed = v.pressed || c.known && r.spare <= 0 && t.hungry
-		v.lack = v.lack || c.guarantee > 0 && t.lack.ticks > 0 && t.lack.known(t, r.force[i], r.promised[i])
-		v.starved = v.starved || c.guarantee > 0 && t.lack.ticks >= lookMost && t.lack.known(t, r.force[i], r.promised[i]) &&
-			t.mean < (1-lackShare)*r.promised[i]
+		if c.guarantee > 0 && t.lack.ticks > 0 && t.lack.known(t, r.force[i], r.promised[i]) {
+			v.lack = true
+			v.starved = v.starved || t.lack.ticks >= lookMost && t.mean < (1-lackShare)*r.promised[i]
+		}
 		if t.lack.shows {
 			v.shown++
 			v.silent = max(v.silent, t.lack.silent)

@@ -9,9 +9,9 @@ import (
 	"sluice/internal/model"
 )
 
-// TestSmallLinkCutsOnlyGuaranteesThatAreShort: a link that is taken for less than the sum of the guarantees cuts none but by what those did
-// not get whose trial has shown that.
-func TestSmallLinkCutsOnlyGuaranteesThatAreShort(t *testing.T) {
+// TestSmallLinkCutsWhatIsMissing: a link that is taken for less than the sum of the guarantees cuts these, by class, by no more than what is
+// said to be missing.
+func TestSmallLinkCutsWhatIsMissing(t *testing.T) {
 	for name, c := range map[string]struct{ cut, first, second float64 }{
 		"none":                {0, 16, 14},
 		"six":                 {6, 16, 8},
@@ -39,30 +39,24 @@ func TestSmallLinkCutsOnlyGuaranteesThatAreShort(t *testing.T) {
 // TestClassesOnASmallerLink: when a link comes to carry less than is guaranteed, the highest class gets all of its guarantees, even if its
 // flows are few.
 func TestClassesOnASmallerLink(t *testing.T) {
-	h := newHost(40 * unit)
-	h.link.Period = 100 * time.Millisecond
-	h.add(20, 100, 1, func(s *model.SLA) { s.Priority = 1 })
-	h.add(15, 100, 6, nil)
-	h.add(0, 100, 5, nil)
-	h.ticks(20)
-	h.fall(t, 24*unit)
-	h.ticks(5)
-	if got := h.senders[0].Bits / unit; got < 19.5 {
-		t.Errorf("the higher class gets %.2f of 20", got)
-	}
-	h = newHost(40 * unit)
-	h.link.Period = 100 * time.Millisecond
-	h.add(20, 100, 1, func(s *model.SLA) { s.Priority = 1 })
-	h.add(15, 0, 6, nil)
-	h.add(0, 100, 5, nil)
-	h.ticks(20)
-	h.fall(t, 24*unit)
-	h.ticks(5)
-	h.demand[1] = 100 * unit
-	h.ticks(10)
-	for range 50 {
-		if h.tick(); h.senders[0].Bits < 19.5*unit {
-			t.Fatalf("after the lower class has come, the higher gets %.2f of 20", h.senders[0].Bits/unit)
+	for name, first := range map[string]float64{"both send": 100, "the lower one comes later": 0} {
+		h := newHost(40 * unit)
+		h.link.Period = 100 * time.Millisecond
+		h.add(20, 100, 1, func(s *model.SLA) { s.Priority = 1 })
+		h.add(15, first, 6, nil)
+		h.add(0, 100, 5, nil)
+		h.ticks(20)
+		h.fall(t, 24*unit)
+		if first == 0 {
+			h.ticks(5)
+			h.demand[1] = 100 * unit
+			h.ticks(5)
+		}
+		h.ticks(4)
+		for range 51 {
+			if h.tick(); h.senders[0].Bits < 19.5*unit {
+				t.Fatalf("%s: the higher class gets %.2f of 20", name, h.senders[0].Bits/unit)
+			}
 		}
 	}
 }

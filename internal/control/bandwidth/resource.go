@@ -80,14 +80,7 @@ func (r *resource) set(i int, force float64) {
 	}
 }
 
-func (r *resource) promises() bool {
-	for i := range r.usages {
-		if r.usages[i].guarantee > 0 {
-			return true
-		}
-	}
-	return false
-}
+func (r *resource) promises() bool { return r.guaranteed() > 0 }
 
 func (r *resource) moment(now time.Time, period time.Duration, amount float64) moment {
 	var sent, last load

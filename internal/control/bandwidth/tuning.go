@@ -25,7 +25,7 @@ const (
 // What others are not lent, since they hold guaranteed senders down with it.
 const (
 	carefulTime = 5 * time.Second // for which roomCareful applies, and the time constant of what follows
-	harmMost    = 2               // times lately that a guaranteed sender's return held others down: after more nothing is lent
+	harmMost    = 2               // periods lately in which a guaranteed sender's return held others down: after more nothing is lent
 	harmLeast   = 0.01            // less is forgotten
 )
 
@@ -112,7 +112,7 @@ const (
 	trialGain  = 0.5                    // of the step: by how much the tried must send more for the trial to succeed
 	trialKnown = 1.5                    // deviations of that: the same, if what the tried are known to want is less
 	trialHeld  = 180 * time.Millisecond // for which the tried must keep what they gained: longer than short bursts
-	constantBy = 0.2                    // relative: readings of a sender that does neither
+	constantBy = 0.2                    // relative: readings of a sender that does not come and go
 	trialLeast = 0.01                   // of the capacity: a trial over less is not worth its cost
 	settleTime = 80 * time.Millisecond  // until limits are in effect, longest in a guest
 	trialTime  = 600 * time.Millisecond // maximum duration of a part
