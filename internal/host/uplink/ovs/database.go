@@ -80,6 +80,7 @@ type database struct {
 	stop   context.CancelFunc
 	done   chan struct{}
 	first  chan struct{} // closed after the first attempt to read it
+	again  chan struct{} // it is to be read again, or the connection has been given up
 
 	mu       sync.Mutex
 	client   client.Client // nil: not connected
@@ -102,8 +103,8 @@ var (
 // follow follows the database from now on, and waits a moment for its first answer if there is a socket.
 func follow(ctx context.Context, log *slog.Logger) *database {
 	d := &database{
-		socket: filepath.Join(runDir(), "db.sock"), log: log, done: make(chan struct{}), first: make(chan struct{}), err: errNotYet,
-		watchers: map[chan struct{}]bool{},
+		socket: filepath.Join(runDir(), "db.sock"), log: log, done: make(chan struct{}), first: make(chan struct{}),
+		again: make(chan struct{}, 1), err: errNotYet, watchers: map[chan struct{}]bool{},
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stop = stop
@@ -159,6 +160,17 @@ func (d *database) lost(err error) {
 	d.err, d.client = err, nil
 }
 
+// giveUp ends a connection on which a transaction failed: whether the database made it is not known before all is read anew.
+func (d *database) giveUp(c client.Client, err error) {
+	d.mu.Lock()
+	is := d.client == c
+	d.mu.Unlock()
+	if is {
+		d.lost(err)
+		nudge(d.again)
+	}
+}
+
 // session follows the database until the connection ends.
 func (d *database) session(ctx context.Context, ready func()) error {
 	if _, err := os.Stat(d.socket); err != nil { // the usual host
@@ -181,11 +193,10 @@ func (d *database) session(ctx context.Context, ready func()) error {
 		return err
 	}
 	defer c.Close()
-	changed := make(chan struct{}, 1)
 	c.Cache().AddEventHandler(&cache.EventHandlerFuncs{
-		AddFunc:    func(string, model.Model) { nudge(changed) },
-		UpdateFunc: func(string, model.Model, model.Model) { nudge(changed) },
-		DeleteFunc: func(string, model.Model) { nudge(changed) },
+		AddFunc:    func(string, model.Model) { nudge(d.again) },
+		UpdateFunc: func(string, model.Model, model.Model) { nudge(d.again) },
+		DeleteFunc: func(string, model.Model) { nudge(d.again) },
 	})
 	gone := c.DisconnectNotify()
 	if _, err := c.Monitor(connecting, monitorOf(c)); err != nil {
@@ -194,10 +205,10 @@ func (d *database) session(ctx context.Context, ready func()) error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	switchd := d.switchd()
+	d.mu.Lock()
+	d.client = c
+	d.mu.Unlock()
 	for {
-		d.mu.Lock()
-		d.client = c
-		d.mu.Unlock()
 		if err := d.read(c); err != nil {
 			return err
 		}
@@ -208,7 +219,7 @@ func (d *database) session(ctx context.Context, ready func()) error {
 				return ctx.Err()
 			case <-gone:
 				return errClosed
-			case <-changed:
+			case <-d.again:
 				settled = true
 			case now := <-poll.C:
 				if c.CurrentEndpoint() == "" { // gone tells only who waits for it at that moment, and Connected stays true
@@ -222,7 +233,7 @@ func (d *database) session(ctx context.Context, ready func()) error {
 		case <-ctx.Done():
 		}
 		select {
-		case <-changed:
+		case <-d.again:
 		default:
 		}
 	}

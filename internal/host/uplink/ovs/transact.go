@@ -85,7 +85,9 @@ func (d *database) results(ctx context.Context, ops ...ovsdb.Operation) ([]ovsdb
 	}
 	results, err := c.Transact(ctx, ops...)
 	if err != nil {
-		return nil, fmt.Errorf("write to the database of Open vSwitch: %w", err)
+		err = fmt.Errorf("write to the database of Open vSwitch: %w", err)
+		d.giveUp(c, err)
+		return nil, err
 	}
 	failed, err := ovsdb.CheckOperationResults(results, ops)
 	for _, f := range failed {

@@ -1,9 +1,14 @@
 package uplinktest
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,6 +144,37 @@ func TestOVNWithoutController(t *testing.T) {
 	kerneltest.Must(t, w.ToOne(kerneltest.Soon(t), p))
 	if tap, vf := w.reach(t); !tap || vf {
 		t.Errorf("undone: at the tap %v, at the VF %v", tap, vf)
+	}
+}
+
+// TestLostAnswerIsNoAnswer: after a transaction whose answer is lost with the connection, nothing is decided on what was known before it,
+// however busy the connection was with what others change: the logical port is where a move says that it is, or the move fails.
+func TestLostAnswerIsNoAnswer(t *testing.T) {
+	w := ovnWorldOf(t, startOVN(t))
+	p := w.step(t, guestTap, kerneltest.Guest)
+	lossy := &process{}
+	s := through(t, lossy, newKernel(t))
+	t.Cleanup(s.Close)
+	o := s.OVN()
+	ctx, stop := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	others.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			_ = exec.CommandContext(ctx, "ovs-vsctl", "--db=unix:"+filepath.Join(os.Getenv("OVS_RUNDIR"), "db.sock"), "--timeout=60", "--no-wait",
+				"set", "open", ".", fmt.Sprint("external_ids:others=", n)).Run()
+		}
+	})
+	defer others.Wait()
+	defer stop()
+	for _, lost := range []bool{false, true, true, true, true, true} {
+		lossy.lose(lost)
+		if err := o.ToVF(kerneltest.Soon(t), p); (err != nil) != lost {
+			t.Fatalf("a move whose answer is lost (%v): %v", lost, err)
+		}
+		kerneltest.WaitFor(t, "a move back to the tap", func() bool { return o.ToTap(kerneltest.Soon(t), p) == nil })
+		if at := idOf(guestTap, "iface-id"); at != "A" {
+			t.Fatalf("the logical port is said to be at the tap, where %q is", at)
+		}
 	}
 }
 

@@ -61,6 +61,13 @@ func (p *process) killed() bool {
 	return p.ended
 }
 
+// lose makes the answer to the next transaction be lost, or not.
+func (p *process) lose(it bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = it
+}
+
 // loses reports whether this answer is lost.
 func (p *process) loses() bool {
 	p.mu.Lock()
@@ -123,6 +130,16 @@ func (k processKernel) make(what string, change func() error) error {
 		return err
 	}
 	return change()
+}
+
+// through is a switch that a process reaches by what lies between it and the database.
+func through(t *testing.T, p *process, k ovs.Kernel) *ovs.Switch {
+	dir := os.Getenv("OVS_RUNDIR")
+	kerneltest.Must(t, os.Setenv("OVS_RUNDIR", between(t, p)))
+	s := ovs.New(kerneltest.Soon(t), k, slog.New(slog.DiscardHandler))
+	kerneltest.Must(t, os.Setenv("OVS_RUNDIR", dir))
+	s.AllowUserspace()
+	return s
 }
 
 // between passes on what a process and the database of Open vSwitch say to each other. It returns the directory with the socket.
@@ -243,11 +260,8 @@ func (s *site) start() {
 	kerneltest.Must(t, err)
 	m := processKernel{k, s.process}
 	up, end := uplink.Set{bridge.New(m)}, func() {}
-	if dir := os.Getenv("OVS_RUNDIR"); s.world.Kind() != bridge.Kind {
-		kerneltest.Must(t, os.Setenv("OVS_RUNDIR", between(t, s.process)))
-		v := ovs.New(kerneltest.Soon(t), m, slog.New(slog.DiscardHandler))
-		kerneltest.Must(t, os.Setenv("OVS_RUNDIR", dir))
-		v.AllowUserspace()
+	if s.world.Kind() != bridge.Kind {
+		v := through(t, s.process, m)
 		up, end = append(up, v.OVN(), v), v.Close
 	}
 	source := observe.New(s.host, up, s.host, nil, observe.Options{Pool: observe.Pool{"pf0": {All: true}}})
