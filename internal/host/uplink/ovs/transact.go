@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,7 +87,9 @@ func (d *database) results(ctx context.Context, ops ...ovsdb.Operation) ([]ovsdb
 	results, err := c.Transact(ctx, ops...)
 	if err != nil {
 		err = fmt.Errorf("write to the database of Open vSwitch: %w", err)
-		d.giveUp(c, err)
+		if writes(ops) && !errors.Is(err, context.Canceled) { // who cancels goes on with the same connection, to undo it
+			d.giveUp(c, err)
+		}
 		return nil, err
 	}
 	failed, err := ovsdb.CheckOperationResults(results, ops)
@@ -101,6 +104,10 @@ func (d *database) results(ctx context.Context, ops ...ovsdb.Operation) ([]ovsdb
 		return nil, fmt.Errorf("write to the database of Open vSwitch: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return results, nil
+}
+
+func writes(ops []ovsdb.Operation) bool {
+	return slices.ContainsFunc(ops, func(o ovsdb.Operation) bool { return o.Op != ovsdb.OperationSelect })
 }
 
 // The numbers of the newest configuration, and of the one that ovs-vswitchd has taken over.
