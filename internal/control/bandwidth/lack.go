@@ -10,7 +10,8 @@ type lack struct {
 	tried  bool          // in the present trial, or the last
 	shows  bool          // its trial has shown what the link is taken for
 	silent float64       // s for which it has sent nothing
-	wait   time.Duration // after a trial that failed
+	wait   time.Duration // after a trial that failed,
+	soon   time.Duration // or if it lacks what it is known to want
 	failed time.Time     // when the last one did
 }
 
@@ -63,7 +64,17 @@ func (l *lack) wants(t *tracked, in, promised float64) float64 {
 func (l *lack) due(k *moment, t *tracked, in, promised float64) bool {
 	wait := l.wait
 	if l.known(t, in, promised) {
-		wait = min(wait, trialSoon)
+		wait = min(wait, l.soon)
 	}
 	return k.now.Sub(l.failed) >= wait
+}
+
+// fail notes that the sender does not want what it was tried for. It may lack at once what it had in the trial, when the others are back:
+// that it wants that has just been seen.
+func (l *lack) fail(now time.Time, t *tracked, in, promised float64) {
+	if l.soon = min(trialSoon, max(trialFirst, 2*l.soon)); !l.known(t, in, promised) {
+		l.soon = 0
+	}
+	l.wait = min(trialLast, max(trialFirst, 2*l.wait))
+	l.failed, l.want = now, t.mean
 }

@@ -26,6 +26,7 @@ type trial struct {
 	free    float64 // of it those without a guarantee
 	sent    float64 // and the tried
 	enough  float64 // what they need to send for the trial to succeed,
+	surely  float64 // or at once, in a single period,
 	gained  float64 // what they sent at the end of the first part, or need to send if there is none,
 	granted float64 // and what the link is taken for in the second,
 	cut     float64 // and what they lacked of their guarantees at its end
@@ -78,44 +79,71 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 		}
 		mean = v.bits // what passed before may have gone into the link's queue
 	}
-	tr := trial{on: true, from: k.now, began: k.now, before: c.hat, volume: mean, free: v.free}
-	missing, known, short, noise, others, due, doubtful := 0.0, 0.0, 0.0, 0.0, 0.0, false, false
+	l := r.lacking(k, looks)
+	carries := c.carries(k.now, mean, v.noise)
+	if l.missing+l.more < trialExplains*(carries-mean) {
+		return false // the link would have to have become so much smaller, and carry just what all ask of it
+	}
+	step := min(max(trialStep*mean, trialSure*l.noise)+l.short, l.others/2)
+	if !l.due || mean < trialFrom*c.hat || step < trialLeast*c.hat {
+		return false
+	}
+	noise := l.noise * math.Sqrt(1/float64(looks)+k.meanNoise*k.meanNoise) // of the gain
+	gain := max(min(trialGain*step, l.missing), trialSure*noise)
+	if l.known > 0 {
+		gain = max(min(gain, l.known), trialKnown*noise)
+	}
+	c.trial = trial{
+		on: true, from: k.now, began: k.now, step: step, level: l.others - step, before: c.hat, volume: mean, free: v.free,
+		sent: l.sent, enough: l.sent + gain, surely: l.sent + trialSure*l.noise,
+	}
+	c.set(c.hat)
+	if !l.doubtful && l.missing < directly*step && (carries == mean || c.lowers(carries)) {
+		c.trial.gained = c.trial.enough // unless they send that, the link may carry less than it did
+		r.grant(k, c, carries)
+	}
+	return true
+}
+
+// lacking is what a trial is about: the sums over those who are tried, and over all others.
+type lacking struct {
+	sent, noise float64 // what the tried send, and its standard deviation,
+	missing     float64 // what they lack,
+	known       float64 // of that, what they are known to want,
+	short       float64 // and of their guarantees, compared with the last readings
+	others      float64 // what the others send above their guarantees,
+	more        float64 // and what the link may keep them from sending
+	due         bool    // one of the tried has waited long enough since a trial failed
+	doubtful    bool    // one has failed of one that is not known to want what it lacks
+}
+
+// lacking marks those who are to be tried, and sums up.
+func (r *resource) lacking(k *moment, looks int) (l lacking) {
 	for i := range r.tracked {
 		t, u, in, promised := &r.tracked[i], &r.usages[i], r.force[i], r.promised[i]
 		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
 		lacks := t.lack.wants(t, in, promised) - sent
 		if t.lack.tried = u.known && t.lack.ticks >= looks && t.mayLack(lacks); !t.lack.tried {
-			others += max(0, (t.prev+t.last)/2-min(u.guarantee, t.share))
+			l.others += max(0, (t.prev+t.last)/2-min(u.guarantee, t.share))
+			if u.guarantee == 0 {
+				l.more += max(0, in-sent)
+			} else if t.lack.ticks > 0 {
+				l.more += max(0, lacks)
+			}
 			continue
 		}
-		due = due || t.lack.due(k, t, in, promised)
-		if missing += lacks; t.lack.known(t, in, promised) {
-			known += lacks
-			short += max(0, min(t.lack.want, in, promised)-u.sent)
+		l.due = l.due || t.lack.due(k, t, in, promised)
+		if l.missing += lacks; t.lack.known(t, in, promised) {
+			l.known += lacks
+			l.short += max(0, min(t.lack.want, in, promised)-u.sent)
 		} else {
-			doubtful = doubtful || t.lack.wait > 0 // a trial has failed
+			l.doubtful = l.doubtful || t.lack.wait > 0
 		}
-		tr.sent += sent
-		noise += t.noise * t.noise * u.sent * u.sent
+		l.sent += sent
+		l.noise += t.noise * t.noise * u.sent * u.sent
 	}
-	noise = math.Sqrt(noise)
-	tr.step = min(max(trialStep*mean, trialSure*noise)+short, others/2)
-	if !due || mean < trialFrom*c.hat || tr.step < trialLeast*c.hat {
-		return false
-	}
-	noise *= math.Sqrt(1/float64(looks) + k.meanNoise*k.meanNoise) // of the gain
-	gain := max(min(trialGain*tr.step, missing), trialSure*noise)
-	if known > 0 {
-		gain = max(min(gain, known), trialKnown*noise)
-	}
-	tr.level, tr.enough = others-tr.step, tr.sent+gain
-	c.trial = tr
-	c.set(c.hat)
-	if carries := c.carries(k.now, mean, v.noise); !doubtful && missing < directly*tr.step && (carries == mean || c.lowers(carries)) {
-		c.trial.gained = tr.enough // unless they send that, the link may carry less than it did
-		r.grant(k, c, carries)
-	}
-	return true
+	l.noise = math.Sqrt(l.noise)
+	return l
 }
 
 // steady reports whether the volume is constant but for those who lack what they are known to want.
@@ -174,7 +202,7 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 		r.grant(k, c, carries)
 	case soon && tr.part == granting && lost && tr.granted > tr.volume:
 		r.grant(k, c, tr.volume)
-	case known && tr.part == granting && gained && tr.held >= trialHeld:
+	case (known || soon && mean >= tr.surely) && tr.part == granting && gained && tr.held >= trialHeld:
 		tr.gained, tr.cut = mean, r.cut()
 		if max(tr.granted, c.peak.bits) < trialTwice*tr.before { // it has not carried more lately
 			tr.turn(k.now, returning)
@@ -220,8 +248,7 @@ func (r *resource) failed(k *moment, c *capacity) {
 	c.set(c.trial.before)
 	for i := range r.tracked {
 		if t := &r.tracked[i]; t.lack.tried && t.lack.ticks > 0 { // one that stopped meanwhile has shown nothing
-			t.lack.wait = min(trialLast, max(trialFirst, 2*t.lack.wait))
-			t.lack.failed, t.lack.want = k.now, t.mean
+			t.lack.fail(k.now, t, r.force[i], r.promised[i])
 		}
 	}
 }

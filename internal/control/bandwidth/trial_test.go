@@ -268,6 +268,53 @@ func TestChanceIsAskedTwice(t *testing.T) {
 	}
 }
 
+// TestOneClearReadingIsEnough: at 200 ms a trial ends with the first reading under its limits if that leaves no doubt.
+func TestOneClearReadingIsEnough(t *testing.T) {
+	h := newHost(40 * unit)
+	h.link.Period = 200 * time.Millisecond
+	h.carries = 36 * unit
+	h.add(20, 20, 1, nil)
+	h.add(0, 100, 5, nil)
+	on := 0
+	for i := 0; i == 0 || h.w.Capacity() > 37*unit; i++ {
+		if h.tick(); h.w.capacity.trial.on {
+			on++
+		}
+		if i > 20 {
+			t.Fatal("the link is not found")
+		}
+	}
+	if on > 2 { // the first is without its limits
+		t.Errorf("the trial took %d periods", on)
+	}
+}
+
+// TestTrialHasToExplain: a link that has just carried all of its speed, and now carries much less since a part of it is kept free for a sender
+// that pauses, is not tried for a sender that lacks little; for one that lacks much it is.
+func TestTrialHasToExplain(t *testing.T) {
+	for promise, want := range map[float64]bool{3: false, 6: true} {
+		h := newHost(40 * unit)
+		h.link.Period = 100 * time.Millisecond
+		h.add(12, 100, 1, nil)
+		h.add(promise, 2, 1, nil)
+		h.add(0, 100, 1, nil)
+		for range 40 {
+			h.tick()
+		}
+		h.w.capacity.trial.on = false
+		h.demand[0] = 0
+		tried := false
+		for range 15 {
+			h.w.bits.tracked[0].harm, h.w.bits.harmed = harmMost+1, true
+			h.tick()
+			tried = tried || h.w.capacity.trial.on
+		}
+		if tried != want {
+			t.Errorf("one that sends 2 of its guarantee of %v: tried %v", promise, tried)
+		}
+	}
+}
+
 // TestTriedKeepsWhatItSends: a trial does not hold down a sender that is tried for what it had beyond its guarantee. On real TCP such a one had
 // to catch up afterwards, which passed for what it wants, and was tried for that every second.
 func TestTriedKeepsWhatItSends(t *testing.T) {

@@ -95,29 +95,30 @@ const (
 
 // The trial of whether the link holds guaranteed senders down.
 const (
-	lookTime   = 120 * time.Millisecond // for which the volume is constant and somebody lacks something before a trial
-	lookLeast  = 2                      // periods: the same,
-	lookMost   = 4                      // and at most as many
-	lookFlat   = 0.01                   // relative: constant
-	lookNoise  = 2.0                    // deviations of the volume: the same, if that is more
-	lackShare  = 0.03                   // of the guarantee, or of what a sender is known to want: lacking less is not worth a trial
-	lackAbove  = 0.10                   // the same of what a sender had beyond its guarantee
-	lessSurely = 0.05                   // relative: a fall of so much is not noise
-	keptTime   = 2.0                    // s without lack after which former trials no longer count
-	trialFrom  = 0.5                    // of the capacity: with less volume the link is not full
-	trialStep  = 0.03                   // of the volume: what the others lose, besides what is known to be missing
-	trialSure  = 3                      // deviations of the volume: the same, if that is more
-	directly   = 4                      // steps: they are given at once what they lack, if it is less
-	trialBelow = 0.99                   // of what is handed out: a full link that carries more is full because of the limits
-	trialGain  = 0.5                    // of the step: by how much the tried must send more for the trial to succeed
-	trialKnown = 1.5                    // deviations of that: the same, if what the tried are known to want is less
-	trialHeld  = 180 * time.Millisecond // for which the tried must keep what they gained: longer than short bursts
-	constantBy = 0.2                    // relative: readings of a sender that does not come and go
-	trialLeast = 0.01                   // of the capacity: a trial over less is not worth its cost
-	settleTime = 80 * time.Millisecond  // until limits are in effect, longest in a guest
-	trialTime  = 600 * time.Millisecond // maximum duration of a part
-	trialTwice = 0.75                   // of the capacity: before it is taken for less, the others are given back what they lost, once
-	trialFirst = 500 * time.Millisecond // between trials that fail: doubling,
-	trialLast  = 16 * time.Second       // up to this,
-	trialSoon  = time.Second            // or up to this if a sender lacks what it is known to want
+	lookTime      = 120 * time.Millisecond // for which the volume is constant and somebody lacks something before a trial
+	lookLeast     = 2                      // periods: the same,
+	lookMost      = 4                      // and at most as many
+	lookFlat      = 0.01                   // relative: constant
+	lookNoise     = 2.0                    // deviations of the volume: the same, if that is more
+	lackShare     = 0.03                   // of the guarantee, or of what a sender is known to want: lacking less is not worth a trial
+	lackAbove     = 0.10                   // the same of what a sender had beyond its guarantee
+	lessSurely    = 0.05                   // relative: a fall of so much is not noise
+	keptTime      = 2.0                    // s without lack after which former trials no longer count
+	trialFrom     = 0.5                    // of the capacity: with less volume the link is not full
+	trialStep     = 0.03                   // of the volume: what the others lose, besides what is known to be missing
+	trialSure     = 3                      // deviations of the volume: the same, if that is more
+	directly      = 4                      // steps: they are given at once what they lack, if it is less
+	trialBelow    = 0.99                   // of what is handed out: a full link that carries more is full because of the limits
+	trialGain     = 0.5                    // of the step: by how much the tried must send more for the trial to succeed
+	trialKnown    = 1.5                    // deviations of that: the same, if what the tried are known to want is less
+	trialHeld     = 180 * time.Millisecond // for which the tried must keep what they gained: longer than short bursts
+	constantBy    = 0.2                    // relative: readings of a sender that does not come and go
+	trialExplains = 0.15                   // of what the link has carried more lately: it is not full, but asked for less, if less is lacking
+	trialLeast    = 0.01                   // of the capacity: a trial over less is not worth its cost
+	settleTime    = 80 * time.Millisecond  // until limits are in effect, longest in a guest
+	trialTime     = 600 * time.Millisecond // maximum duration of a part
+	trialTwice    = 0.75                   // of the capacity: before it is taken for less, the others are given back what they lost, once
+	trialFirst    = 500 * time.Millisecond // between trials that fail: doubling,
+	trialLast     = 16 * time.Second       // up to this,
+	trialSoon     = time.Second            // or up to this if a sender lacks what it is known to want
 )
