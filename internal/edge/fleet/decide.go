@@ -14,6 +14,7 @@ type Plan struct {
 	Requests  []Request
 	Unclaimed []Unclaimed     // guarantees that have no claim, or a smaller one
 	Placed    []api.HostClaim // what its daemon is to keep
+	Kept      []Request       // mark rooms that it keeps, once it has been told of all that is placed
 	News      bool            // it has not been told of all that yet, or of more
 }
 
@@ -49,6 +50,7 @@ func Decide(o *Offer, s *State) (Plan, error) {
 	d.claims()
 	var plan Plan
 	plan.Unclaimed, plan.Placed = d.unclaimed, d.placed()
+	plan.Kept = d.kept
 	plan.News = !maps.EqualFunc(o.Told, told(plan.Placed), func(bool, bool) bool { return true })
 	for i := range o.Providers {
 		plan.Requests = append(plan.Requests, d.write(&o.Providers[i])...)
@@ -70,6 +72,7 @@ type decision struct {
 	have, want map[string]*Provider // by ID
 	used       Amounts              // after the requests
 	requests   []Request            // of claims
+	kept       []Request            // that mark rooms
 	unclaimed  []Unclaimed
 	reserve    Amounts // what the unclaimed lack
 }
@@ -105,7 +108,7 @@ func (d *decision) claims() {
 }
 
 // placed lists what place has claimed at this host, and what is claimed for migrations to it. What the host has claimed itself is not
-// among it: it would keep itself alive. Room that the daemon keeps is marked, so that the migration may begin.
+// among it: it would keep itself alive. Room that the daemon keeps is to be marked, so that the migration may begin.
 func (d *decision) placed() (out []api.HostClaim) {
 	for _, id := range slices.Sorted(maps.Keys(d.state.Claims)) {
 		c := d.state.Claims[id]
@@ -136,7 +139,7 @@ func (d *decision) placed() (out []api.HostClaim) {
 		if h.By == byMigration && d.offer.Told[claim] {
 			h.By = byKept
 			c.User = h.User()
-			d.requests = append(d.requests, Request{Kind: SetClaim, Claim: c})
+			d.kept = append(d.kept, Request{Kind: SetClaim, Claim: c})
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -237,6 +238,42 @@ func TestNewHostKeepsTheRoom(t *testing.T) {
 		t.Errorf("ended: %+v, told %+v", r, d.claims)
 	}
 	wantClaimed(t, l, 9, 1)
+}
+
+// marks is a Ledger that notes what a daemon had been told at each write.
+type marks struct {
+	fleet.Ledger
+	daemon *told
+	told   [][]api.HostClaim
+}
+
+func (m *marks) Do(ctx context.Context, r fleet.Request) error {
+	m.told = append(m.told, m.daemon.claims)
+	return m.Ledger.Do(ctx, r)
+}
+
+// A VM that has just left a host comes back: what its daemon said shortly before it was told that the claim had ended is not taken for its
+// keeping the room. (The VM arrives as soon as that is said.)
+func TestRoomIsNotKeptByAnOldAnswer(t *testing.T) {
+	l, _, _ := twoNICs(t)
+	vm, macs, b := fleettest.VM(3), []string{fleettest.MAC(3)}, fleettest.Host("b")
+	ask := fleet.Ask{Kbits: 1_000_000, Host: fleettest.Host("a").ID, Traits: []string{fleet.NetworkTrait("red")}}
+	if _, err := fleet.Place(t.Context(), l, vm, macs[0], ask); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fleet.BeginMigration(t.Context(), l, vm, macs, b.ID); err != nil {
+		t.Fatal(err)
+	}
+	room := api.HostClaim{ID: vm, MAC: macs[0], PF: fleettest.PF0, Rate: api.Rate{Bits: 1e9}}
+	d := &told{capacity: *fleettest.Capacity()} // told of nothing any more
+	d.capacity.Claims = []api.HostClaimState{{HostClaim: room}}
+	m := &marks{Ledger: l, daemon: d}
+	if r := fleet.Once(t.Context(), m, b, d); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if want := [][]api.HostClaim{{room}}; !cmp.Equal(m.told, want) {
+		t.Errorf("at its writes the daemon had been told %+v, want %+v", m.told, want)
+	}
 }
 
 // A guarantee that no place has claimed comes with the VM: nobody waits for it.

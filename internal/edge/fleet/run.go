@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,11 +36,26 @@ func Once(ctx context.Context, l Ledger, h Host, d Daemon) (r Round) {
 	}
 	plan, writes, err := Publish(ctx, l, h, &c)
 	r.Unclaimed, r.Writes, r.Err = plan.Unclaimed, writes, err
-	if err == nil {
-		r.tell(ctx, d, &c, plan.Placed)
-		r.Told = plan.News && r.Untold == nil
+	if err != nil {
+		return r
+	}
+	r.tell(ctx, d, &c, plan.Placed)
+	r.Told = plan.News && r.Untold == nil
+	if r.Untold == nil {
+		r.mark(ctx, l, plan.Kept)
 	}
 	return r
+}
+
+// mark says of rooms that the daemon keeps them, which lets migrations begin. It must have just been told of them: what it said before may
+// be outdated, since a VM that has just left the host may come back.
+func (r *Round) mark(ctx context.Context, l Ledger, kept []Request) {
+	for _, q := range kept {
+		r.Writes++
+		if err := l.Do(ctx, q); err != nil && !errors.Is(err, ErrStale) { // one that was ended or cancelled meanwhile is seen in the next Round
+			r.Err = fmt.Errorf("%s: %w", q, err)
+		}
+	}
 }
 
 // tell tells the daemon, whose capacity is c, what is claimed at its host.

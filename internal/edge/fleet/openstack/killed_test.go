@@ -364,8 +364,9 @@ func (k *killing) watch(ctx context.Context) {
 		k.looks++
 		at := slices.IndexFunc(slas, func(s api.NICSLA) bool { return s.ID == movedVM })
 		if err != nil || at < 0 || slas[at].Guarantee.Bits != moved*1e3 || slas[at].Source != "claim" {
-			capacity, _ := k.clients[before].Capacity(ctx)
-			k.t.Errorf("%s does not keep the guarantee of its VM: %v, %+v; it has been told %+v", before, err, slas[max(at, 0)], capacity.Claims)
+			capacity, failed := k.clients[before].Capacity(ctx)
+			k.t.Errorf("%s does not keep the guarantee of its VM: %v, %+v; it has been told %+v, %v; the ledger says %+v",
+				before, err, slas[max(at, 0)], capacity.Claims, failed, k.read().Claims)
 			return
 		}
 	}
