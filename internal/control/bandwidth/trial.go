@@ -112,9 +112,9 @@ type lacking struct {
 	known       float64 // of that, what they are known to want,
 	short       float64 // and of their guarantees, compared with the last readings
 	others      float64 // what the others send above their guarantees,
-	more        float64 // and what the link may keep them from sending
+	more        float64 // and what the link may keep those from sending that do not pause
 	due         bool    // one of the tried has waited long enough since a trial failed
-	doubtful    bool    // one has failed of one that is not known to want what it lacks
+	doubtful    bool    // a trial has failed of one that is not known to want what it lacks
 }
 
 // lacking marks those who are to be tried, and sums up.
@@ -125,7 +125,7 @@ func (r *resource) lacking(k *moment, looks int) (l lacking) {
 		lacks := t.lack.wants(t, in, promised) - sent
 		if t.lack.tried = u.known && t.lack.ticks >= looks && t.mayLack(lacks); !t.lack.tried {
 			l.others += max(0, (t.prev+t.last)/2-min(u.guarantee, t.share))
-			if u.guarantee == 0 {
+			if u.guarantee == 0 || sent >= promised {
 				l.more += max(0, in-sent)
 			} else if t.lack.ticks > 0 {
 				l.more += max(0, lacks)

@@ -301,7 +301,8 @@ func TestTrialHasToExplain(t *testing.T) {
 		for range 40 {
 			h.tick()
 		}
-		h.w.capacity.trial.on = false
+		h.w.capacity.rest()
+		h.w.bits.tracked[1].lack.wait = 0 // a trial is due
 		h.demand[0] = 0
 		tried := false
 		for range 15 {
@@ -312,6 +313,24 @@ func TestTrialHasToExplain(t *testing.T) {
 		if tried != want {
 			t.Errorf("one that sends 2 of its guarantee of %v: tried %v", promise, tried)
 		}
+	}
+}
+
+// TestFallAmongGuaranteed: a link that comes to carry less is found where all have guarantees and one of them used what the others left.
+func TestFallAmongGuaranteed(t *testing.T) {
+	h := newHost(40 * unit)
+	h.link.Period = 100 * time.Millisecond
+	h.add(5, 100, 1, nil)
+	h.add(3, 3, .08, nil)
+	for range 40 {
+		h.tick()
+	}
+	h.carries = 30 * unit
+	for range 40 {
+		h.tick()
+	}
+	if sent := h.w.bits.usages[1].sent / unit; sent < .95*3 {
+		t.Errorf("4 s after the link fell to 30, taken for %.1f, a guarantee of 3 gets %.2f", h.w.Capacity()/unit, sent)
 	}
 }
 

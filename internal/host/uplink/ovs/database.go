@@ -154,6 +154,11 @@ func (d *database) run(ctx context.Context) {
 func (d *database) lost(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.gone(err)
+}
+
+// gone does so for a caller that holds the lock.
+func (d *database) gone(err error) {
 	if d.err == nil {
 		d.log.Warn("the database of Open vSwitch is gone; its last state is used until it is back", "error", err)
 	}
@@ -163,10 +168,9 @@ func (d *database) lost(err error) {
 // giveUp ends a connection on which a transaction failed: whether the database made it is not known before all is read anew.
 func (d *database) giveUp(c client.Client, err error) {
 	d.mu.Lock()
-	is := d.client == c
-	d.mu.Unlock()
-	if is {
-		d.lost(err)
+	defer d.mu.Unlock()
+	if d.client == c {
+		d.gone(err)
 		nudge(d.again)
 	}
 }

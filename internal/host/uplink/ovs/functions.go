@@ -104,7 +104,10 @@ func (s *Switch) protect(ctx context.Context, port string, on bool) error {
 	if err != nil && on {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answersWithin)
 		defer cancel()
-		err = errors.Join(err, s.db.transact(ctx, op(false)))
+		err = errors.Join(err, s.db.until(ctx, func() (bool, error) { // the connection may have been given up
+			err := s.db.transact(ctx, op(false))
+			return err == nil, err
+		}))
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func (d *database) results(ctx context.Context, ops ...ovsdb.Operation) ([]ovsdb
 	results, err := c.Transact(ctx, ops...)
 	if err != nil {
 		err = fmt.Errorf("write to the database of Open vSwitch: %w", err)
-		if writes(ops) && !errors.Is(err, context.Canceled) { // who cancels goes on with the same connection, to undo it
+		if writes(ops) {
 			d.giveUp(c, err)
 		}
 		return nil, err

@@ -158,14 +158,22 @@ func TestLostAnswerIsNoAnswer(t *testing.T) {
 	o := s.OVN()
 	ctx, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup
+	changes := 0
 	others.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
-			_ = exec.CommandContext(ctx, "ovs-vsctl", "--db=unix:"+filepath.Join(os.Getenv("OVS_RUNDIR"), "db.sock"), "--timeout=60", "--no-wait",
+			err := exec.CommandContext(ctx, "ovs-vsctl", "--db=unix:"+filepath.Join(os.Getenv("OVS_RUNDIR"), "db.sock"), "--timeout=60", "--no-wait",
 				"set", "open", ".", fmt.Sprint("external_ids:others=", n)).Run()
+			if err == nil {
+				changes++
+			}
 		}
 	})
-	defer others.Wait()
-	defer stop()
+	defer func() {
+		stop()
+		if others.Wait(); changes == 0 {
+			t.Error("nobody else changed anything")
+		}
+	}()
 	for _, lost := range []bool{false, true, true, true, true, true} {
 		lossy.lose(lost)
 		if err := o.ToVF(kerneltest.Soon(t), p); (err != nil) != lost {
