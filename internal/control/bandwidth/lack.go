@@ -72,7 +72,9 @@ func (l *lack) due(k *moment, t *tracked, in, promised float64) bool {
 // fail notes that the sender does not want what it was tried for. It may lack at once what it had in the trial, when the others are back:
 // that it wants that has just been seen.
 func (l *lack) fail(now time.Time, t *tracked, in, promised float64) {
-	if l.soon = min(trialSoon, max(trialFirst, 2*l.soon)); !l.known(t, in, promised) {
+	if l.known(t, in, promised) {
+		l.soon = min(trialSoon, max(trialFirst, 2*l.soon))
+	} else {
 		l.soon = 0
 	}
 	l.wait = min(trialLast, max(trialFirst, 2*l.wait))

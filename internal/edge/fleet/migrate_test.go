@@ -184,20 +184,26 @@ func TestMigrateFails(t *testing.T) {
 	wantClaimed(t, l, 2, 9)
 }
 
-// What place has claimed for a VM is kept at the new host before the VM is there: its daemon is told of the room, which is marked when the
-// daemon keeps it. Of room that it refuses, the migration hears nothing.
-func TestNewHostKeepsTheRoom(t *testing.T) {
-	l, _, _ := twoNICs(t)
-	vm, macs, b := fleettest.VM(3), []string{fleettest.MAC(3)}, fleettest.Host("b")
+// comesToB is a fleet with a VM that place has put at host a, on its way to b, where room is held for it.
+func comesToB(t *testing.T) (l *fleettest.Ledger, vm string, macs []string, room api.HostClaim) {
+	l, _, _ = twoNICs(t)
+	vm, macs = fleettest.VM(3), []string{fleettest.MAC(3)}
 	ask := fleet.Ask{Kbits: 1_000_000, Host: fleettest.Host("a").ID, Traits: []string{fleet.NetworkTrait("red")}}
 	if _, err := fleet.Place(t.Context(), l, vm, macs[0], ask); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fleet.BeginMigration(t.Context(), l, vm, macs, b.ID); err != nil {
+	if _, err := fleet.BeginMigration(t.Context(), l, vm, macs, fleettest.Host("b").ID); err != nil {
 		t.Fatal(err)
 	}
+	return l, vm, macs, api.HostClaim{ID: vm, MAC: macs[0], PF: fleettest.PF0, Rate: api.Rate{Bits: 1e9}}
+}
+
+// What place has claimed for a VM is kept at the new host before the VM is there: its daemon is told of the room, which is marked when the
+// daemon keeps it. Of room that it refuses, the migration hears nothing.
+func TestNewHostKeepsTheRoom(t *testing.T) {
+	l, vm, macs, room := comesToB(t)
+	b := fleettest.Host("b")
 	d := &told{capacity: *fleettest.Capacity()}
-	room := api.HostClaim{ID: vm, MAC: macs[0], PF: fleettest.PF0, Rate: api.Rate{Bits: 1e9}}
 	round := func(what string, news, kept bool, states ...api.HostClaimState) {
 		t.Helper()
 		d.capacity.Claims = states
@@ -255,16 +261,8 @@ func (m *marks) Do(ctx context.Context, r fleet.Request) error {
 // A VM that has just left a host comes back: what its daemon said shortly before it was told that the claim had ended is not taken for its
 // keeping the room. (The VM arrives as soon as that is said.)
 func TestRoomIsNotKeptByAnOldAnswer(t *testing.T) {
-	l, _, _ := twoNICs(t)
-	vm, macs, b := fleettest.VM(3), []string{fleettest.MAC(3)}, fleettest.Host("b")
-	ask := fleet.Ask{Kbits: 1_000_000, Host: fleettest.Host("a").ID, Traits: []string{fleet.NetworkTrait("red")}}
-	if _, err := fleet.Place(t.Context(), l, vm, macs[0], ask); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fleet.BeginMigration(t.Context(), l, vm, macs, b.ID); err != nil {
-		t.Fatal(err)
-	}
-	room := api.HostClaim{ID: vm, MAC: macs[0], PF: fleettest.PF0, Rate: api.Rate{Bits: 1e9}}
+	l, _, _, room := comesToB(t)
+	b := fleettest.Host("b")
 	d := &told{capacity: *fleettest.Capacity()} // told of nothing any more
 	d.capacity.Claims = []api.HostClaimState{{HostClaim: room}}
 	m := &marks{Ledger: l, daemon: d}
