@@ -102,7 +102,7 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 
 // estimate determines the demand of each sender, and whether some were held down by others that used what they were lent.
 func (r *resource) estimate(k *moment) {
-	hurt, beyond := false, 0.0
+	squeezed, hurt, beyond := false, false, 0.0 // hurt: by more than noise
 	for i := range r.tracked {
 		t, c, in := &r.tracked[i], &r.usages[i], r.force[i]
 		if c.guarantee == 0 && t.share > 0 {
@@ -111,12 +111,13 @@ func (r *resource) estimate(k *moment) {
 		if t.estimate(k, c, in); c.guarantee == 0 || !c.known {
 			continue
 		}
-		if k.full && c.sent > active*c.guarantee && c.sent < (1-lessSurely)*min(t.lack.want, r.promised[i]) {
-			hurt = true
+		if wants := min(t.lack.want, r.promised[i]); k.full && c.sent > active*c.guarantee {
+			squeezed = squeezed || c.sent < (1-lackShare)*wants
+			hurt = hurt || c.sent < (1-lessSurely)*wants
 		}
 		t.lack.see(k, c, t, in, r.promised[i])
 	}
-	if hurt && beyond > trialLeast*k.capacity {
+	if squeezed && beyond > trialLeast*k.capacity {
 		r.careful = k.now.Add(carefulTime)
 	}
 	if hurt || r.harmed {

@@ -89,10 +89,11 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 		return false
 	}
 	noise := l.noise * math.Sqrt(1/float64(looks)+k.meanNoise*k.meanNoise) // of the gain
-	gain := max(min(trialGain*step, l.missing), trialSure*noise)
+	gain, most := max(min(trialGain*step, l.missing), trialSure*noise), l.most
 	if l.known > 0 {
-		gain = max(min(gain, l.known), trialKnown*noise)
+		most = l.known
 	}
+	gain = max(min(gain, most), trialLikely*noise)
 	c.trial = trial{
 		on: true, from: k.now, began: k.now, step: step, level: l.others - step, before: c.hat, volume: mean, free: v.free,
 		sent: l.sent, enough: l.sent + gain, surely: l.sent + trialSure*l.noise,
@@ -108,7 +109,8 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 // lacking is what a trial is about: the sums over those who are tried, and over all others.
 type lacking struct {
 	sent, noise float64 // what the tried send, and its standard deviation,
-	missing     float64 // what they lack,
+	most        float64 // what they may send more until they have their guarantees,
+	missing     float64 // what of that is a lack,
 	known       float64 // of that, what they are known to want,
 	short       float64 // and of their guarantees, compared with the last readings
 	others      float64 // what the others send above their guarantees,
@@ -133,6 +135,7 @@ func (r *resource) lacking(k *moment, looks int) (l lacking) {
 			continue
 		}
 		l.due = l.due || t.lack.due(k, t, in, promised)
+		l.most += max(0, min(promised, in)-sent)
 		if l.missing += lacks; t.lack.known(t, in, promised) {
 			l.known += lacks
 			l.short += max(0, min(t.lack.want, in, promised)-u.sent)

@@ -110,7 +110,7 @@ const (
 	directly      = 4                      // steps: they are given at once what they lack, if it is less
 	trialBelow    = 0.99                   // of what is handed out: a full link that carries more is full because of the limits
 	trialGain     = 0.5                    // of the step: by how much the tried must send more for the trial to succeed
-	trialKnown    = 1.5                    // deviations of that: the same, if what the tried are known to want is less
+	trialLikely   = 1.5                    // deviations of that: the same, if the tried have less to gain
 	trialHeld     = 180 * time.Millisecond // for which the tried must keep what they gained: longer than short bursts
 	constantBy    = 0.2                    // relative: readings of a sender that does not come and go
 	trialExplains = 0.15                   // of what the link has carried more lately: it is not full, but asked for less, if less is lacking
