@@ -58,13 +58,13 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 		t.demand = max(c.guarantee+wantGrowth*max(0, m-c.guarantee)+wantLeast*k.capacity, t.roomy(k))
 	case c.guarantee == 0:
 		t.demand = t.mean // the combined noise of all of them is what matters: see margin
-	case m < idleNow*min(t.last, in) && k.fell && !k.full && !k.stalled: // it has stopped within the period
+	case m < idleNow*min(t.last, in) && k.fell && !k.full && !k.forced: // it has stopped within the period
 		t.demand = 0
 	default:
 		t.demand = t.mean * (1 + noiseMargin*t.noise*k.meanNoise)
 		t.demand += t.trend() * (smoothTime + 2*k.seconds)
 	}
-	if c.guarantee > 0 && (k.full || k.stalled) && !c.stopped(in) {
+	if c.guarantee > 0 && (k.full || k.forced) && !c.stopped(in) {
 		t.demand = max(t.demand, min(t.lack.want, c.guarantee))
 	}
 	t.demand = max(t.demand, c.wants)

@@ -21,7 +21,7 @@ func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
 	if l.silent += k.seconds; !stopped {
 		l.silent = 0
 	}
-	if stopped || k.room && !k.stalled {
+	if stopped || k.room && !k.forced {
 		l.want = t.mean
 	} else if k.full && t.was < active*min(c.guarantee, promised) { // it wakes
 		l.want = (1 - lackShare) * promised

@@ -14,7 +14,7 @@ type moment struct {
 	full     bool    // senders may be held down by others
 	fell     bool    // the link carries clearly less than it did lately, or little
 	room     bool    // it carries also clearly less than it could
-	stalled  bool    // all send less: that is no choice of theirs
+	forced   bool    // that those with a guarantee send less is no choice of theirs: all do, or others take it
 	probing  bool
 	trial    *trial // the one under way, or nil
 
@@ -94,7 +94,8 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	k := moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full}
 	k.fell = total < trialFrom*amount || total < (1-lessSurely)*max(r.proven, last.guaranteed+last.others)
 	k.room = k.fell && total < roomLink*amount
-	k.stalled = sent.guaranteed < last.guaranteed && sent.others < (1-stall)*last.others
+	less, taken := sent.others < (1-stall)*last.others, !k.fell && sent.others > last.others+lessSurely*amount
+	k.forced = sent.guaranteed < last.guaranteed && (less || taken)
 	k.smooth, k.fall, k.slow = gain(k.seconds, smoothTime), gain(k.seconds, fallTime), gain(k.seconds, slowTime)
 	k.meanNoise = math.Sqrt(min(1, k.seconds/(2*smoothTime)))
 	return k

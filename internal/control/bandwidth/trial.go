@@ -84,11 +84,15 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 	if l.missing+l.more < trialExplains*(carries-mean) {
 		return false // the link would have to have become so much smaller, and carry just what all ask of it
 	}
-	step := min(max(trialStep*mean, trialSure*l.noise)+l.short, l.others/2)
+	noise := l.noise * math.Sqrt(1/float64(looks)+k.meanNoise*k.meanNoise) // of the gain
+	step := max(trialStep*mean, trialSure*l.noise)
+	if l.known > 0 {
+		step = max(step, trialSure/trialGain*noise) // they will take up all of it
+	}
+	step = min(step+l.short, l.others/2)
 	if !l.due || mean < trialFrom*c.hat || step < trialLeast*c.hat {
 		return false
 	}
-	noise := l.noise * math.Sqrt(1/float64(looks)+k.meanNoise*k.meanNoise) // of the gain
 	gain, most := max(min(trialGain*step, l.missing), trialSure*noise), l.most
 	if l.known > 0 {
 		most = l.known

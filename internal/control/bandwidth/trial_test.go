@@ -454,3 +454,54 @@ func TestFallIsFound(t *testing.T) {
 		}
 	}
 }
+
+// start feeds the readings of two senders on a link of 100 that carries 81, from the first period, to a waterfill; then until done the second
+// sends all that it may, and the first the rest. Real TCP at 200 ms looks like that: one flow against five.
+func start(guarantee float64, readings [][2]float64, done func(w *waterfill, out []Allowance) bool) {
+	h := newHost(100 * unit)
+	h.add(guarantee, 0, 1, nil)
+	h.add(0, 0, 5, nil)
+	for i := range 8 {
+		other := h.out[1].Bits
+		h.senders[0].Bits, h.senders[0].Known = 81*unit-other, true
+		if i < len(readings) {
+			h.senders[0].Bits, other = readings[i][0]*unit, readings[i][1]*unit
+		}
+		h.senders[1].Bits, h.senders[1].Known = other, true
+		h.now = h.now.Add(h.link.Period)
+		if h.w.Allocate(h.now, h.link, h.senders, h.out); done(h.w, h.out) {
+			return
+		}
+	}
+}
+
+// TestOthersDoNotTakeAGuarantee: a guaranteed sender on a link that carries much less than it says falls while another rises. It is not taken to
+// want less, so that the other is not given ever more of its guarantee.
+func TestOthersDoNotTakeAGuarantee(t *testing.T) {
+	n := 0
+	start(50, [][2]float64{{9.6, 71}, {53.5, 24}, {57.7, 23.4}}, func(w *waterfill, out []Allowance) bool {
+		if n++; n > 1 && out[1].Bits > 51*unit {
+			t.Errorf("after %d periods the other may send %.1f, 50 of 100 are guaranteed", n, out[1].Bits/unit)
+		}
+		return w.capacity.trial.on
+	})
+	if n < 5 {
+		t.Fatalf("a trial after %d periods", n)
+	}
+}
+
+// TestTrialTakesEnough: of a sender that is known to want more, what others lose in a trial is at least twice what it has to gain.
+func TestTrialTakesEnough(t *testing.T) {
+	readings := [][2]float64{{10.5, 77.7}, {42.3, 36.3}, {45, 36.1}, {28.5, 53.2}, {25.9, 54.6}}
+	tried := false
+	start(25, readings, func(w *waterfill, _ []Allowance) bool {
+		tr := &w.capacity.trial
+		if tried = tr.on; tried && tr.enough-tr.sent > trialGain*tr.step*(1+rounding) {
+			t.Errorf("the others lose %.2f, and it has to gain %.2f", tr.step/unit, (tr.enough-tr.sent)/unit)
+		}
+		return tried
+	})
+	if !tried {
+		t.Fatal("there was no trial")
+	}
+}
