@@ -132,10 +132,11 @@ func (t *tracked) remember(k *moment, c *usage, m, in float64) {
 	t.mean += part * (m - t.mean)
 }
 
-// mayLack reports whether the link may be why it lacks so much: it neither rises by itself, nor comes and goes.
-func (t *tracked) mayLack(lacks float64) bool {
-	more, most := t.last-t.prev, max(t.last, t.prev)
-	return lacks > 0 && more < lacks && math.Abs(more) <= constantBy*most && !t.rising && t.trend() == 0
+// mayLack reports whether the link may be why it lacks so much: it neither rises by itself, nor comes and goes, unless its fall is forced.
+func (t *tracked) mayLack(lacks float64, forced bool) bool {
+	more, most := t.last-t.prev, constantBy*max(t.last, t.prev)
+	constant := more <= most && (more >= -most || forced)
+	return lacks > 0 && more < lacks && constant && !t.rising && t.trend() == 0
 }
 
 // roomy is a limit that noise alone hardly reaches, up to 2 %, so that it is not taken for growth.

@@ -129,7 +129,7 @@ func (r *resource) lacking(k *moment, looks int) (l lacking) {
 		t, u, in, promised := &r.tracked[i], &r.usages[i], r.force[i], r.promised[i]
 		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
 		lacks := t.lack.wants(t, in, promised) - sent
-		if t.lack.tried = u.known && t.lack.ticks >= looks && t.mayLack(lacks); !t.lack.tried {
+		if t.lack.tried = u.known && t.lack.ticks >= looks && t.mayLack(lacks, k.forced); !t.lack.tried {
 			l.others += max(0, (t.prev+t.last)/2-min(u.guarantee, t.share))
 			if u.guarantee == 0 || sent >= promised {
 				l.more += max(0, in-sent)

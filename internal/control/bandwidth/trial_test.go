@@ -505,3 +505,16 @@ func TestTrialTakesEnough(t *testing.T) {
 		t.Fatal("there was no trial")
 	}
 }
+
+// TestForcedFallIsTried: one that falls by a third in a period may come and go by itself. If others take what it loses, it is tried.
+func TestForcedFallIsTried(t *testing.T) {
+	n, tried := 0, false
+	start(25, [][2]float64{{19.5, 69.6}, {41.7, 36.7}, {45, 36.2}, {30, 51.1}, {20.3, 61}}, func(w *waterfill, _ []Allowance) bool {
+		n++
+		tried = tried || w.capacity.trial.on
+		return n == 5
+	})
+	if !tried {
+		t.Error("not tried")
+	}
+}
