@@ -132,11 +132,10 @@ func (t *tracked) remember(k *moment, c *usage, m, in float64) {
 	t.mean += part * (m - t.mean)
 }
 
-// mayLack reports whether the link may be why it lacks so much: it neither rises by itself, nor comes and goes, unless its fall is forced.
-func (t *tracked) mayLack(lacks float64, forced bool) bool {
+// mayLack reports whether the link may be why it lacks so much: it neither rises by itself, nor comes and goes, but for what others took.
+func (t *tracked) mayLack(lacks, taken float64) bool {
 	more, most := t.last-t.prev, constantBy*max(t.last, t.prev)
-	constant := more <= most && (more >= -most || forced)
-	return lacks > 0 && more < lacks && constant && !t.rising && t.trend() == 0
+	return lacks > 0 && more < lacks && more <= most && -more <= most+taken && !t.rising && t.trend() == 0
 }
 
 // roomy is a limit that noise alone hardly reaches, up to 2 %, so that it is not taken for growth.

@@ -14,7 +14,8 @@ type moment struct {
 	full     bool    // senders may be held down by others
 	fell     bool    // the link carries clearly less than it did lately, or little
 	room     bool    // it carries also clearly less than it could
-	forced   bool    // that those with a guarantee send less is no choice of theirs: all do, or others take it
+	forced   bool    // that those with a guarantee send less is no choice of theirs: all do, or others have taken it
+	taken    float64 // what others have just taken of it
 	probing  bool
 	trial    *trial // the one under way, or nil
 
@@ -49,6 +50,7 @@ type resource struct {
 	floor    float64   // the minimum limit of each
 	spare    float64   // what nobody demanded
 	proven   float64   // the highest volume of the last provenTime; 0: nobody looks
+	taken    bool      // others have taken a part from those with a guarantee, and the volume has not fallen since
 	harmed   bool      // some have held others down of late when they came back
 	careful  time.Time // until then rooms of those without a guarantee are small: others used theirs to hold guaranteed senders down
 	fill     filler
@@ -84,18 +86,26 @@ func (r *resource) promises() bool { return r.guaranteed() > 0 }
 
 func (r *resource) moment(now time.Time, period time.Duration, amount float64) moment {
 	var sent, last load
+	others := 0.0 // what those without a guarantee sent before
 	for i := range r.usages {
 		guaranteed := r.usages[i].guarantee > 0
 		sent.add(guaranteed, r.usages[i].sent)
 		last.add(guaranteed, min(r.tracked[i].last, r.force[i])) // a lower limit is no fall of theirs
+		if !guaranteed {
+			others += r.tracked[i].last
+		}
 	}
 	total := sent.guaranteed + sent.others
 	full := total >= fullLink*amount
 	k := moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full}
 	k.fell = total < trialFrom*amount || total < (1-lessSurely)*max(r.proven, last.guaranteed+last.others)
 	k.room = k.fell && total < roomLink*amount
-	less, taken := sent.others < (1-stall)*last.others, !k.fell && sent.others > last.others+lessSurely*amount
-	k.forced = sent.guaranteed < last.guaranteed && (less || taken)
+	fall := last.guaranteed - sent.guaranteed
+	if taken := min(fall, sent.others-others); !k.fell && taken > takenLeast*amount {
+		k.taken = taken
+	}
+	r.taken = !k.fell && (r.taken || k.taken > 0)
+	k.forced = r.taken || fall > 0 && sent.others < (1-stall)*last.others
 	k.smooth, k.fall, k.slow = gain(k.seconds, smoothTime), gain(k.seconds, fallTime), gain(k.seconds, slowTime)
 	k.meanNoise = math.Sqrt(min(1, k.seconds/(2*smoothTime)))
 	return k

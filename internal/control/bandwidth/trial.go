@@ -87,7 +87,7 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 	noise := l.noise * math.Sqrt(1/float64(looks)+k.meanNoise*k.meanNoise) // of the gain
 	step := max(trialStep*mean, trialSure*l.noise)
 	if l.known > 0 {
-		step = max(step, trialSure/trialGain*noise) // they will take up all of it
+		step = max(step, min(trialSure*noise, l.known)/trialGain) // so that half of it is what they have to gain
 	}
 	step = min(step+l.short, l.others/2)
 	if !l.due || mean < trialFrom*c.hat || step < trialLeast*c.hat {
@@ -113,10 +113,10 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 // lacking is what a trial is about: the sums over those who are tried, and over all others.
 type lacking struct {
 	sent, noise float64 // what the tried send, and its standard deviation,
-	most        float64 // what they may send more until they have their guarantees,
-	missing     float64 // what of that is a lack,
+	missing     float64 // what they lack,
 	known       float64 // of that, what they are known to want,
 	short       float64 // and of their guarantees, compared with the last readings
+	most        float64 // what they may send more until they have their guarantees
 	others      float64 // what the others send above their guarantees,
 	more        float64 // and what the link may keep those from sending that do not pause
 	due         bool    // one of the tried has waited long enough since a trial failed
@@ -129,7 +129,7 @@ func (r *resource) lacking(k *moment, looks int) (l lacking) {
 		t, u, in, promised := &r.tracked[i], &r.usages[i], r.force[i], r.promised[i]
 		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
 		lacks := t.lack.wants(t, in, promised) - sent
-		if t.lack.tried = u.known && t.lack.ticks >= looks && t.mayLack(lacks, k.forced); !t.lack.tried {
+		if t.lack.tried = u.known && t.lack.ticks >= looks && t.mayLack(lacks, k.taken); !t.lack.tried {
 			l.others += max(0, (t.prev+t.last)/2-min(u.guarantee, t.share))
 			if u.guarantee == 0 || sent >= promised {
 				l.more += max(0, in-sent)

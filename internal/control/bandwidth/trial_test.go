@@ -455,8 +455,8 @@ func TestFallIsFound(t *testing.T) {
 	}
 }
 
-// start feeds the readings of two senders on a link of 100 that carries 81, from the first period, to a waterfill; then until done the second
-// sends all that it may, and the first the rest. Real TCP at 200 ms looks like that: one flow against five.
+// start feeds readings of two senders on a link of 100 that carries some 80 to a waterfill, from the first period until done. After those
+// given, the second sends all that it may, and the first the rest. Real TCP at 200 ms looks like that: one flow against five.
 func start(guarantee float64, readings [][2]float64, done func(w *waterfill, out []Allowance) bool) {
 	h := newHost(100 * unit)
 	h.add(guarantee, 0, 1, nil)
@@ -475,18 +475,35 @@ func start(guarantee float64, readings [][2]float64, done func(w *waterfill, out
 	}
 }
 
-// TestOthersDoNotTakeAGuarantee: a guaranteed sender on a link that carries much less than it says falls while another rises. It is not taken to
-// want less, so that the other is not given ever more of its guarantee.
+// TestOthersDoNotTakeAGuarantee: a guaranteed sender on a link that carries much less than it says falls while another rises. As long as no
+// trial can begin, it is not taken to want less, so that the other is not given ever more of its guarantee.
 func TestOthersDoNotTakeAGuarantee(t *testing.T) {
 	n := 0
 	start(50, [][2]float64{{9.6, 71}, {53.5, 24}, {57.7, 23.4}}, func(w *waterfill, out []Allowance) bool {
 		if n++; n > 1 && out[1].Bits > 51*unit {
 			t.Errorf("after %d periods the other may send %.1f, 50 of 100 are guaranteed", n, out[1].Bits/unit)
 		}
-		return w.capacity.trial.on
+		w.bits.tracked[0].lack.wait, w.bits.tracked[0].lack.soon = trialLast, trialLast
+		w.bits.tracked[0].lack.failed = time.Time{}.Add(time.Hour)
+		return false
 	})
-	if n < 5 {
-		t.Fatalf("a trial after %d periods", n)
+	if n < 8 {
+		t.Fatalf("%d periods", n)
+	}
+}
+
+// TestLoweredLimitIsNoRise: senders whose limit was just lowered, and is not yet in effect, have taken nothing from one that pauses.
+func TestLoweredLimitIsNoRise(t *testing.T) {
+	for _, others := range []float64{20, 25} {
+		r := &resource{}
+		r.follow([]int{-1, -1})
+		r.usages[0] = usage{known: true, sent: 5, guarantee: 12}
+		r.usages[1] = usage{known: true, sent: others}
+		r.tracked[0].last, r.tracked[1].last = 10, 20
+		r.force[0], r.force[1] = 40, 10
+		if k := r.moment(time.Time{}, 100*time.Millisecond, 40); k.forced != (others > 20) {
+			t.Errorf("20 -> %v: forced %v", others, k.forced)
+		}
 	}
 }
 
