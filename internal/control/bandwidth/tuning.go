@@ -101,7 +101,7 @@ const (
 	lookFlat      = 0.01                   // relative: constant
 	takenLeast    = 0.05                   // of the capacity: what others take from guaranteed senders in a period, if it is no chance
 	lookNoise     = 2.0                    // deviations of the volume: the same, if that is more
-	lackShare     = 0.03                   // of the guarantee, or of what a sender is known to want: lacking less is worth no trial, and no smaller rooms
+	lackShare     = 0.03                   // of the guarantee, or of what a sender is known to want: lacking less is worth no trial
 	lackAbove     = 0.10                   // the same of what a sender had beyond its guarantee
 	lessSurely    = 0.05                   // relative: a fall of so much is not noise
 	keptTime      = 2.0                    // s without lack after which former trials no longer count
