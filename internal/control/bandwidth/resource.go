@@ -50,7 +50,7 @@ type resource struct {
 	floor    float64   // the minimum limit of each
 	spare    float64   // what nobody demanded
 	proven   float64   // the highest volume of the last provenTime; 0: nobody looks
-	taken    bool      // others have taken a part from those with a guarantee, and the volume has not fallen since
+	deprived bool      // others have taken a part from those with a guarantee, and the volume has not fallen since
 	harmed   bool      // some have held others down of late when they came back
 	careful  time.Time // until then rooms of those without a guarantee are small: others used theirs to hold guaranteed senders down
 	fill     filler
@@ -84,16 +84,14 @@ func (r *resource) set(i int, force float64) {
 
 func (r *resource) promises() bool { return r.guaranteed() > 0 }
 
+// moment sums up the readings of a tick, once in each.
 func (r *resource) moment(now time.Time, period time.Duration, amount float64) moment {
-	var sent, last load
-	others := 0.0 // what those without a guarantee sent before
+	var sent, before, last load // last: before, at most the limits in force now, since a lower limit is no fall of theirs
 	for i := range r.usages {
 		guaranteed := r.usages[i].guarantee > 0
 		sent.add(guaranteed, r.usages[i].sent)
-		last.add(guaranteed, min(r.tracked[i].last, r.force[i])) // a lower limit is no fall of theirs
-		if !guaranteed {
-			others += r.tracked[i].last
-		}
+		before.add(guaranteed, r.tracked[i].last)
+		last.add(guaranteed, min(r.tracked[i].last, r.force[i]))
 	}
 	total := sent.guaranteed + sent.others
 	full := total >= fullLink*amount
@@ -101,11 +99,11 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	k.fell = total < trialFrom*amount || total < (1-lessSurely)*max(r.proven, last.guaranteed+last.others)
 	k.room = k.fell && total < roomLink*amount
 	fall := last.guaranteed - sent.guaranteed
-	if taken := min(fall, sent.others-others); !k.fell && taken > takenLeast*amount {
+	if taken := min(fall, sent.others-before.others); !k.fell && taken > takenLeast*amount {
 		k.taken = taken
 	}
-	r.taken = !k.fell && (r.taken || k.taken > 0)
-	k.forced = r.taken || fall > 0 && sent.others < (1-stall)*last.others
+	r.deprived = !k.fell && (r.deprived || k.taken > 0)
+	k.forced = r.deprived || fall > 0 && sent.others < (1-stall)*last.others
 	k.smooth, k.fall, k.slow = gain(k.seconds, smoothTime), gain(k.seconds, fallTime), gain(k.seconds, slowTime)
 	k.meanNoise = math.Sqrt(min(1, k.seconds/(2*smoothTime)))
 	return k

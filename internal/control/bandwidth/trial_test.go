@@ -455,9 +455,9 @@ func TestFallIsFound(t *testing.T) {
 	}
 }
 
-// start feeds readings of two senders on a link of 100 that carries some 80 to a waterfill, from the first period until done. After those
+// smallLink feeds readings of two senders on a link of 100 that carries some 80 to a waterfill, from the first period until done. After those
 // given, the second sends all that it may, and the first the rest. Real TCP at 200 ms looks like that: one flow against five.
-func start(guarantee float64, readings [][2]float64, done func(w *waterfill, out []Allowance) bool) {
+func smallLink(guarantee float64, readings [][2]float64, done func(w *waterfill, out []Allowance) bool) {
 	h := newHost(100 * unit)
 	h.add(guarantee, 0, 1, nil)
 	h.add(0, 0, 5, nil)
@@ -479,7 +479,7 @@ func start(guarantee float64, readings [][2]float64, done func(w *waterfill, out
 // trial can begin, it is not taken to want less, so that the other is not given ever more of its guarantee.
 func TestOthersDoNotTakeAGuarantee(t *testing.T) {
 	n := 0
-	start(50, [][2]float64{{9.6, 71}, {53.5, 24}, {57.7, 23.4}}, func(w *waterfill, out []Allowance) bool {
+	smallLink(50, [][2]float64{{9.6, 71}, {53.5, 24}, {57.7, 23.4}}, func(w *waterfill, out []Allowance) bool {
 		if n++; n > 1 && out[1].Bits > 51*unit {
 			t.Errorf("after %d periods the other may send %.1f, 50 of 100 are guaranteed", n, out[1].Bits/unit)
 		}
@@ -511,7 +511,7 @@ func TestLoweredLimitIsNoRise(t *testing.T) {
 func TestTrialTakesEnough(t *testing.T) {
 	readings := [][2]float64{{10.5, 77.7}, {42.3, 36.3}, {45, 36.1}, {28.5, 53.2}, {25.9, 54.6}}
 	tried := false
-	start(25, readings, func(w *waterfill, _ []Allowance) bool {
+	smallLink(25, readings, func(w *waterfill, _ []Allowance) bool {
 		tr := &w.capacity.trial
 		if tried = tr.on; tried && tr.enough-tr.sent > trialGain*tr.step*(1+rounding) {
 			t.Errorf("the others lose %.2f, and it has to gain %.2f", tr.step/unit, (tr.enough-tr.sent)/unit)
@@ -526,7 +526,7 @@ func TestTrialTakesEnough(t *testing.T) {
 // TestForcedFallIsTried: one that falls by a third in a period may come and go by itself. If others take what it loses, it is tried.
 func TestForcedFallIsTried(t *testing.T) {
 	n, tried := 0, false
-	start(25, [][2]float64{{19.5, 69.6}, {41.7, 36.7}, {45, 36.2}, {30, 51.1}, {20.3, 61}}, func(w *waterfill, _ []Allowance) bool {
+	smallLink(25, [][2]float64{{19.5, 69.6}, {41.7, 36.7}, {45, 36.2}, {30, 51.1}, {20.3, 61}}, func(w *waterfill, _ []Allowance) bool {
 		n++
 		tried = tried || w.capacity.trial.on
 		return n == 5
