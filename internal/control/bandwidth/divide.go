@@ -12,8 +12,13 @@ func (r *resource) divide(k *moment) {
 	r.fill.guarantees(handedOut*k.promise, r.usages, r.demand, r.promised)
 	for i := range r.tracked {
 		t := &r.tracked[i]
-		if r.demand[i] = t.demand; k.trial != nil && k.trial.part == granting && t.lack.tried {
-			r.demand[i] = max(r.usages[i].guarantee, t.lack.want)
+		if r.demand[i] = t.demand; k.trial != nil && t.lack.tried {
+			switch k.trial.part {
+			case granting:
+				r.demand[i] = max(r.usages[i].guarantee, t.lack.want)
+			case returning:
+				r.demand[i] = t.lack.want // all that they have not gained is for the others
+			}
 		}
 	}
 	promise := max(k.capacity, k.promise)

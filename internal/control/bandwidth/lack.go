@@ -1,6 +1,9 @@
 package bandwidth
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // lack is what a guaranteed sender misses of its guarantee, or of more that it had.
 type lack struct {
@@ -29,6 +32,8 @@ func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
 		l.want = max(l.want, min(t.mean, t.was, t.last, t.prev)) // the least: for a moment it may catch up on what it could not send before
 	}
 	switch {
+	case math.IsInf(in, 1):
+		l.ticks = -1 // limits take effect in the course of the next period: its reading is of both
 	case t.mean >= (1-lackShare)*min(promised, in) && !l.known(t, in, promised):
 		l.ticks = 0
 		if l.kept += k.seconds; l.kept >= keptTime {

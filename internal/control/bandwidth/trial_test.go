@@ -268,6 +268,26 @@ func TestChanceIsAskedTwice(t *testing.T) {
 	}
 }
 
+// TestOthersAreGivenBackAll: when the others are given back what they lost in a trial, they can send all but what the tried have gained, at
+// once, so that it shows soon whether the link carries both.
+func TestOthersAreGivenBackAll(t *testing.T) {
+	for _, period := range []time.Duration{40 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond} {
+		h := newHost(40 * unit)
+		h.link.Period = period
+		h.carries = 23 * unit
+		h.add(20, 100, 1, nil)
+		h.add(0, 100, 5, nil)
+		for i := 0; h.w.capacity.trial.part != returning; i++ {
+			if h.tick(); i > 100 {
+				t.Fatalf("every %v: the others are never given back anything", period)
+			}
+		}
+		if got, gained := h.out[1].Bits, h.senders[0].Bits; got < .93*(40*unit-gained) {
+			t.Errorf("every %v: of 40, others may send %.1f beside a sender with %.1f", period, got/unit, gained/unit)
+		}
+	}
+}
+
 // TestOneClearReadingIsEnough: at 200 ms a trial ends with the first reading under its limits if that leaves no doubt.
 func TestOneClearReadingIsEnough(t *testing.T) {
 	h := newHost(40 * unit)
