@@ -17,7 +17,7 @@ func (r *resource) divide(k *moment) {
 			case granting:
 				r.demand[i] = max(r.usages[i].guarantee, t.lack.want)
 			case returning:
-				r.demand[i] = t.lack.want // all that they have not gained is for the others
+				r.demand[i] = t.lack.want // what they have had in the trial; the rest is for the others
 			}
 		}
 	}

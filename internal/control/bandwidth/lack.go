@@ -8,7 +8,7 @@ import (
 // lack is what a guaranteed sender misses of its guarantee, or of more that it had.
 type lack struct {
 	want   float64       // what it is known to want: it had that, and no trial or room on the link has shown that it wants less
-	ticks  int           // for which it has missed something
+	ticks  int           // for which it has missed something; negative: it had no limit yet
 	kept   float64       // s for which it has missed nothing
 	tried  bool          // in the present trial, or the last
 	shows  bool          // its trial has shown what the link is taken for

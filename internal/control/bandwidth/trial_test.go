@@ -268,8 +268,8 @@ func TestChanceIsAskedTwice(t *testing.T) {
 	}
 }
 
-// TestOthersAreGivenBackAll: when the others are given back what they lost in a trial, they can send all but what the tried have gained, at
-// once, so that it shows soon whether the link carries both.
+// TestOthersAreGivenBackAll: when the others are given back what they lost in a trial, they can at once send all but what the tried had in
+// it, so that it shows soon whether the link carries both.
 func TestOthersAreGivenBackAll(t *testing.T) {
 	for _, period := range []time.Duration{40 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond} {
 		h := newHost(40 * unit)
@@ -284,6 +284,14 @@ func TestOthersAreGivenBackAll(t *testing.T) {
 		}
 		if got, gained := h.out[1].Bits, h.senders[0].Bits; got < .93*(40*unit-gained) {
 			t.Errorf("every %v: of 40, others may send %.1f beside a sender with %.1f", period, got/unit, gained/unit)
+		}
+		for i := 0; h.w.capacity.trial.on; i++ {
+			if h.tick(); i > int(trialTime/period) {
+				t.Fatalf("every %v: the trial does not end", period)
+			}
+		}
+		if got := h.w.Capacity() / unit; math.Abs(got-23) > .5 {
+			t.Errorf("every %v: taken for %.2f", period, got)
 		}
 	}
 }
