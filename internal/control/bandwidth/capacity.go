@@ -26,13 +26,13 @@ type capacity struct {
 	wait    time.Duration
 	next    time.Time // of the next probe
 
-	proven   highest // volume of the last provenTime
+	proven   highest // volume of the last second
 	peak     highest // and of the last peakTime,
 	peakFree float64 // and what senders without a guarantee sent of it
 
-	cut    float64 // what the tried lacked of their guarantees when the last trial had succeeded; +Inf: others have come to lack more
-	shown  int     // number of those whose trial has shown hat; 0: none, or the link was opened since
-	silent float64 // s for which one of them has sent nothing, or is gone
+	cut    float64       // what the tried lacked of their guarantees when the last trial had succeeded; +Inf: others have come to lack more
+	shown  int           // number of those whose trial has shown hat; 0: none, or the link was opened since
+	silent time.Duration // for which one of them has sent nothing, or is gone
 
 	trial trial
 }
@@ -50,14 +50,14 @@ const (
 // volume is what a link carried in a period, bits/s.
 type volume struct {
 	bits    float64
-	free    float64 // what senders without a guarantee sent of it
-	noise   float64 // standard deviation, from those of its senders
-	blind   bool    // some senders have no reading: they are assumed to send on
-	pressed bool    // some senders are held down by their limits
-	lack    bool    // a guaranteed sender lacks what it is known to want,
-	starved bool    // and has done so for some periods, of its guarantee
-	shown   int     // number of those whose trial has shown the capacity,
-	silent  float64 // and the longest for which one of them has sent nothing, in s
+	free    float64       // what senders without a guarantee sent of it
+	noise   float64       // standard deviation, from those of its senders
+	blind   bool          // some senders have no reading: they are assumed to send on
+	pressed bool          // some senders are held down by their limits
+	lack    bool          // a guaranteed sender lacks what it is known to want,
+	starved bool          // and has done so for some periods, of its guarantee
+	shown   int           // number of those whose trial has shown the capacity,
+	silent  time.Duration // and the longest for which one of them has sent nothing
 }
 
 // begin adopts a link's speed. If it changes because senders that cannot be limited take a part of the link, the capacity
@@ -83,12 +83,12 @@ func (c *capacity) note(now time.Time, v volume, looks int) {
 	c.n++
 	if c.n >= looks {
 		low, _, _ := c.lately(looks)
-		c.proven.see(now, low, provenTime)
+		c.proven.see(now, low, second)
 		if c.peak.see(now, low, peakTime) {
 			c.peakFree = v.free
 		}
 	}
-	if v.pressed && v.bits >= probeFull*handedOut*c.hat {
+	if v.pressed && v.bits >= bound*handedOut*c.hat {
 		c.sum += v.bits
 		c.used++
 	}
@@ -103,7 +103,7 @@ func (c *capacity) carries(now time.Time, volume, noise float64) float64 {
 }
 
 // less reports whether a volume is clearly less than another.
-func less(volume, than, noise float64) bool { return volume < than-max(lookFlat*than, lookNoise*noise) }
+func less(volume, than, noise float64) bool { return volume < than-max(little*than, surely*noise) }
 
 // highest is the highest of the volumes seen lately. Once it is too old, the present one takes its place.
 type highest struct {
@@ -138,7 +138,7 @@ func (c *capacity) lately(n int) (low, mean, high float64) {
 // rise raises the capacity to what was carried, or by a probe.
 func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration) {
 	if c.n >= looks {
-		if low, _, _ := c.lately(looks); low > c.hat+riseSure*v.noise {
+		if low, _, _ := c.lately(looks); low > c.hat+surely*v.noise {
 			c.set(min(c.speed, low))
 			c.probe = idle
 			return
@@ -147,11 +147,11 @@ func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration
 	late := now.Sub(c.began) >= probeTime
 	enough, most := c.enough(v.noise, looks, period)
 	switch {
-	case c.probe == idle && c.hat < c.speed && c.shown > 0 && c.silent >= shownTime*(1-rounding):
+	case c.probe == idle && c.hat < c.speed && c.shown > 0 && c.silent >= second:
 		c.before = c.hat
 		c.turn(now, opened, c.speed)
 	case c.probe == idle && c.hat < c.speed && !now.Before(c.next):
-		c.step = min(probeMost, max(probeStep, probeSure*v.noise/(math.Sqrt(float64(most))*c.hat))) // to be found in the time there is
+		c.step = min(clearly, max(little, certainly*v.noise/(math.Sqrt(float64(most))*c.hat))) // to be found in the time there is
 		c.before = c.hat
 		c.turn(now, measuring, c.hat)
 	case c.probe == opened && (v.lack || now.Sub(c.began) >= settleTime+time.Duration(looks+1)*period):
@@ -184,7 +184,7 @@ func (c *capacity) judge(now time.Time, looks int) {
 		}
 		c.hat = min(c.hat, max(c.before, carried/handedOut)) // no more than it has shown
 	}
-	c.wait, c.step = probeFirst, min(2*c.step, probeMost)
+	c.wait, c.step = second, min(2*c.step, clearly)
 	if c.hat == c.speed {
 		c.probe = idle
 		return
@@ -208,7 +208,7 @@ func (c *capacity) close(now time.Time, lack bool, looks int) {
 	_, carried, _ := c.lately(looks)
 	switch {
 	case carried >= trialBelow*handedOut*c.speed:
-	case carried > probeFull*handedOut*c.before:
+	case carried > bound*handedOut*c.before:
 		c.hat = max(c.before, carried)
 	default:
 		c.hat = c.before
@@ -226,7 +226,7 @@ func (c *capacity) turn(now time.Time, probe probe, hat float64) {
 // enough is the number of volumes needed to detect a step despite the noise, and most how many there is time for.
 func (c *capacity) enough(noise float64, looks int, period time.Duration) (enough, most int) {
 	most = max(looks, int(probeTime/period))
-	z := probeSure * noise / (c.step * c.hat)
+	z := certainly * noise / (c.step * c.hat)
 	enough = max(looks, int(z*z))
 	if c.probe == raised { // while its queue fills, a link seems to carry everything
 		enough = max(enough, int(queueTime.Seconds()/c.step/period.Seconds()))
@@ -283,7 +283,7 @@ func (r *resource) volume() (v volume) {
 		v.pressed = v.pressed || c.known && r.spare <= 0 && t.hungry
 		if c.guarantee > 0 && t.lack.ticks > 0 && t.lack.known(t, r.force[i], r.promised[i]) {
 			v.lack = true
-			v.starved = v.starved || t.lack.ticks >= lookMost && t.mean < (1-lackShare)*r.promised[i]
+			v.starved = v.starved || t.lack.ticks >= lookMost && t.mean < (1-worthwhile)*r.promised[i]
 		}
 		if t.lack.shows {
 			v.shown++

@@ -2,6 +2,9 @@ package bandwidth
 
 import "math"
 
+// rounding is the relative numerical error of sums.
+const rounding = 1e-9
+
 // divide divides the capacity by demands, and derives limits from the shares.
 func (r *resource) divide(k *moment) {
 	weights := 0.0
@@ -27,7 +30,7 @@ func (r *resource) divide(k *moment) {
 	if k.trial != nil && k.trial.part == taking {
 		left = min(r.keepTried(left), k.trial.level)
 	}
-	r.floor = max(leastFloor*k.promise, min(mostFloor*k.capacity, left/float64(len(r.usages))))
+	r.floor = max(leastFloor*k.promise, min(negligible*k.capacity, left/float64(len(r.usages))))
 	r.spare = r.fill.rest(max(0, left-r.margin()), r.usages, r.demand, r.share)
 	r.rooms(k, r.spare/weights)
 	over := keepOver * k.capacity
@@ -81,5 +84,5 @@ func (r *resource) margin() float64 {
 			sum += d * d
 		}
 	}
-	return noiseMargin * math.Sqrt(sum)
+	return surely * math.Sqrt(sum)
 }

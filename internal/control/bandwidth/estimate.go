@@ -1,27 +1,30 @@
 package bandwidth
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // tracked is the state kept of a sender's use of one resource.
 type tracked struct {
-	noise  float64 // relative deviation of readings at an unchanged limit
-	last   float64 // the last reading
-	prev   float64 // the one before
-	limit  float64 // the limit in force at the last reading
-	mean   float64 // mean of the readings
-	was    float64 // the mean before the last reading
-	slow   float64 // a slower mean
-	share  float64 // share assigned to it
-	demand float64 // estimated demand; +Inf: unknown, more than its share
-	kept   float64 // s since its limit last changed
-	hungry bool    // its limit holds it down
-	below  float64 // s spent below hungryOn
-	grown  float64 // what it must exceed again to have grown; 0: it did not exceed its share in the last tick
-	more   bool    // it wants more than it has
-	little bool    // of what it wants more it has been given a part, since that may be all
-	enough bool    // its share is all that it wants
-	rising bool    // by more than noise
-	harm   float64 // how often lately others were held down when it came back; older times count less
+	noise  float64       // relative deviation of readings at an unchanged limit
+	last   float64       // the last reading
+	prev   float64       // the one before
+	limit  float64       // the limit in force at the last reading
+	mean   float64       // mean of the readings
+	was    float64       // the mean before the last reading
+	slow   float64       // a slower mean
+	share  float64       // share assigned to it
+	demand float64       // estimated demand; +Inf: unknown, more than its share
+	kept   time.Duration // since its limit last changed
+	hungry bool          // its limit holds it down
+	below  time.Duration // spent below bound
+	grown  float64       // what it must exceed again to have grown; 0: it did not exceed its share in the last tick
+	more   bool          // it wants more than it has
+	partly bool          // of what it wants more it has been given a part, since that may be all
+	enough bool          // its share is all that it wants
+	rising bool          // by more than noise
+	harm   float64       // how often lately others were held down when it came back; older times count less
 	lack   lack
 }
 
@@ -43,26 +46,26 @@ func (t *tracked) estimate(k *moment, c *usage, in float64) {
 	}
 	t.appetite(k, m, in)
 	grew := t.grew(k, c, m)
-	t.rising = m > t.mean*(1+stepNoise*t.noise)
+	t.rising = m > t.mean*(1+certainly*t.noise)
 	t.remember(k, c, m, in)
-	took := t.little && m >= hungryOn*t.share
+	took := t.partly && m >= bound*t.share
 	t.more = t.hungry || grew || took
-	less := max(t.was, t.lack.want) < (1-lessSurely)*c.guarantee // it had less than its guarantee, and is not known to want it
-	t.little = grew && less && !took && t.was > active*c.guarantee
+	less := max(t.was, t.lack.want) < (1-clearly)*c.guarantee // it had less than its guarantee, and is not known to want it
+	t.partly = grew && less && !took && t.was > active*c.guarantee
 	switch {
-	case t.little:
-		t.demand = max(m+wantGrowth*max(0, m-t.was)+wantLeast*k.capacity, t.roomy(k))
+	case t.partly:
+		t.demand = max(m+wantGrowth*max(0, m-t.was)+worthwhile*k.capacity, t.roomy(k))
 	case t.more && less: // it wakes
 		t.demand = math.Inf(1)
 	case t.more:
-		t.demand = max(c.guarantee+wantGrowth*max(0, m-c.guarantee)+wantLeast*k.capacity, t.roomy(k))
+		t.demand = max(c.guarantee+wantGrowth*max(0, m-c.guarantee)+worthwhile*k.capacity, t.roomy(k))
 	case c.guarantee == 0:
 		t.demand = t.mean // the combined noise of all of them is what matters: see margin
-	case m < idleNow*min(t.last, in) && k.fell && !k.full && !k.forced: // it has stopped within the period
+	case m < min(t.last, in)/2 && k.room && !k.forced: // it has stopped within the period
 		t.demand = 0
 	default:
-		t.demand = t.mean * (1 + noiseMargin*t.noise*k.meanNoise)
-		t.demand += t.trend() * (smoothTime + 2*k.seconds)
+		t.demand = t.mean * (1 + surely*t.noise*k.meanNoise)
+		t.demand += t.trend() * (smoothTime + 2*k.period).Seconds()
 	}
 	if c.guarantee > 0 && (k.full || k.forced) && !c.stopped(in) {
 		t.demand = max(t.demand, min(t.lack.want, c.guarantee))
@@ -83,14 +86,14 @@ func (t *tracked) learnNoise(m, in float64) {
 // appetite updates whether the limit holds the sender down.
 func (t *tracked) appetite(k *moment, m, in float64) {
 	switch {
-	case m >= hungryOn*in:
+	case m >= bound*in:
 		t.hungry, t.below = true, 0
 		return
-	case m < idleNow*in:
+	case m < in/2:
 		t.hungry = false
 	}
-	t.below += k.seconds
-	if t.below >= hungryTime {
+	t.below += k.period
+	if t.below >= shortly {
 		t.hungry = false
 	}
 }
@@ -98,17 +101,17 @@ func (t *tracked) appetite(k *moment, m, in float64) {
 // grew reports whether the sender exceeds its share, so that its demand is unknown. A guaranteed sender has to do so twice unless it
 // does so by far.
 func (t *tracked) grew(k *moment, c *usage, m float64) bool {
-	least := growBits
+	least := negligible
 	if c.guarantee > 0 {
 		least = growPromise
 	}
-	line := t.share*(1+growNoise*t.noise) + least*k.capacity
+	line := t.share*(1+surely*t.noise) + least*k.capacity
 	again := t.grown > 0 && m > t.grown
 	t.grown = 0
 	switch {
 	case !k.full && m >= c.guarantee, m <= line && !again:
 		return false
-	case again || c.guarantee == 0 || m > t.share*(1+growSurely):
+	case again || c.guarantee == 0 || m > t.share*(1+clearly):
 		return true
 	}
 	t.grown = line
@@ -123,7 +126,7 @@ func (t *tracked) remember(k *moment, c *usage, m, in float64) {
 	if t.slow += k.slow * (m - t.slow); math.Abs(t.mean-t.slow) > trendStep*c.guarantee {
 		t.slow = t.mean
 	}
-	if step := stepNoise * t.noise * t.mean; m > t.mean+step || m < t.mean-step && (c.guarantee == 0 || !k.full || c.stopped(in)) {
+	if step := certainly * t.noise * t.mean; m > t.mean+step || m < t.mean-step && (c.guarantee == 0 || !k.full || c.stopped(in)) {
 		t.mean = m
 		return
 	} else if m < t.mean-step {
@@ -134,16 +137,16 @@ func (t *tracked) remember(k *moment, c *usage, m, in float64) {
 
 // mayLack reports whether the link may be why it lacks so much: it neither rises by itself, nor comes and goes, but for what others took.
 func (t *tracked) mayLack(lacks, taken float64) bool {
-	more, most := t.last-t.prev, constantBy*max(t.last, t.prev)
+	more, most := t.last-t.prev, much*max(t.last, t.prev)
 	return lacks > 0 && more < lacks && more <= most && -more <= most+taken && !t.rising && t.trend() == 0
 }
 
 // roomy is a limit that noise alone hardly reaches, up to 2 %, so that it is not taken for growth.
 func (t *tracked) roomy(k *moment) float64 {
-	return t.mean*(1+max(leastRoom, min(mostRoom, noiseRoom*t.noise))) + moreRoom*k.capacity
+	return t.mean*(1+roomShare) + little*k.capacity
 }
 
 // trend is by how much the mean rises, per second; 0 if it does not rise beyond noise.
 func (t *tracked) trend() float64 {
-	return max(0, t.mean-t.slow-trendNoise*t.noise*t.mean) / (slowTime - smoothTime)
+	return max(0, t.mean-t.slow-trendNoise*t.noise*t.mean) / (second - smoothTime).Seconds()
 }

@@ -5,7 +5,7 @@ package bandwidth
 // while a trial runs all changes: they are small, and the result is meaningful only if all of them are in effect.
 func (r *resource) keep(k *moment, i int, limit float64, enough bool, room *float64) float64 {
 	t, in, over := &r.tracked[i], r.force[i], 0.0
-	t.kept += k.seconds
+	t.kept += k.period
 	if !enough {
 		over = max(0, in-limit)
 	}
@@ -27,15 +27,15 @@ func (r *resource) staysNear(i int, limit float64, enough bool) bool {
 	case was > r.usages[i].limit || was < r.promised[i]:
 		return false
 	case enough:
-		return change > -roomAtOnce && (change < roomAtOnce || kept < spareRest)
+		return change > -clearly && (change < clearly || kept < spareRest)
 	case change < 0:
-		return change > -lowerAtOnce
-	case change < raiseLast:
+		return change > -slightly
+	case change < little:
 		return true
-	case change < raiseLater:
-		return kept < later
+	case change < slightly:
+		return kept < second
 	case change < raiseSoon:
 		return kept < soon
 	}
-	return change < raiseAtOnce && kept < rest
+	return change < much && kept < shortly
 }

@@ -9,10 +9,10 @@ import (
 type lack struct {
 	want   float64       // what it is known to want: it had that, and no trial or room on the link has shown that it wants less
 	ticks  int           // for which it has missed something; negative: it had no limit yet
-	kept   float64       // s for which it has missed nothing
+	kept   time.Duration // for which it has missed nothing
 	tried  bool          // in the present trial, or the last
 	shows  bool          // its trial has shown what the link is taken for
-	silent float64       // s for which it has sent nothing
+	silent time.Duration // for which it has sent nothing
 	wait   time.Duration // after a trial that failed,
 	soon   time.Duration // or if it lacks what it is known to want
 	failed time.Time     // when the last one did
@@ -21,22 +21,22 @@ type lack struct {
 // see updates what a sender lacks. in is its limit, promised the part of its guarantee that can be kept.
 func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
 	stopped := c.stopped(promised) // and not of its limit, which a trial raises
-	if l.silent += k.seconds; !stopped {
+	if l.silent += k.period; !stopped {
 		l.silent = 0
 	}
 	if stopped || k.room && !k.forced {
 		l.want = t.mean
 	} else if k.full && t.was < active*min(c.guarantee, promised) { // it wakes
-		l.want = (1 - lackShare) * promised
+		l.want = (1 - worthwhile) * promised
 	} else {
 		l.want = max(l.want, min(t.mean, t.was, t.last, t.prev)) // the least: for a moment it may catch up on what it could not send before
 	}
 	switch {
 	case math.IsInf(in, 1):
 		l.ticks = -1 // limits take effect in the course of the next period: its reading is of both
-	case t.mean >= (1-lackShare)*min(promised, in) && !l.known(t, in, promised):
+	case t.mean >= (1-worthwhile)*min(promised, in) && !l.known(t, in, promised):
 		l.ticks = 0
-		if l.kept += k.seconds; l.kept >= keptTime {
+		if l.kept += k.period; l.kept >= second {
 			l.wait = 0
 		}
 	case stopped:
@@ -49,9 +49,9 @@ func (l *lack) see(k *moment, c *usage, t *tracked, in, promised float64) {
 
 // known reports whether the sender lacks some of what it is known to want.
 func (l *lack) known(t *tracked, in, promised float64) bool {
-	share := lackShare
+	share := worthwhile
 	if t.mean >= promised {
-		share = lackAbove
+		share = clearly
 	}
 	return t.mean < (1-share)*min(l.want, in)
 }
@@ -62,7 +62,7 @@ func (l *lack) wants(t *tracked, in, promised float64) float64 {
 	if l.known(t, in, promised) {
 		most = l.want
 	}
-	return (1 - lackShare) * min(most, in)
+	return (1 - worthwhile) * min(most, in)
 }
 
 // due reports whether a trial may begin with the sender.
@@ -78,10 +78,10 @@ func (l *lack) due(k *moment, t *tracked, in, promised float64) bool {
 // that it wants that has just been seen.
 func (l *lack) fail(now time.Time, t *tracked, in, promised float64) {
 	if l.known(t, in, promised) {
-		l.soon = min(trialSoon, max(trialFirst, 2*l.soon))
+		l.soon = second
 	} else {
 		l.soon = 0
 	}
-	l.wait = min(trialLast, max(trialFirst, 2*l.wait))
+	l.wait = min(trialLast, max(trialTime, 2*l.wait))
 	l.failed, l.want = now, t.mean
 }

@@ -8,18 +8,17 @@ import (
 // moment is the state of a tick that is common to all senders.
 type moment struct {
 	now      time.Time
-	seconds  float64 // since the previous tick
+	period   time.Duration // since the previous tick
 	capacity float64
 	promise  float64 // the capacity used for guarantees: see capacity.promise
 	full     bool    // senders may be held down by others
-	fell     bool    // the link carries clearly less than it did lately, or little
-	room     bool    // it carries also clearly less than it could
+	room     bool    // it carries clearly less than it did lately, and than it could
 	forced   bool    // that those with a guarantee send less is no choice of theirs: all do, or others have taken it
 	taken    float64 // what others have just taken of it
 	probing  bool
 	trial    *trial // the one under way, or nil
 
-	smooth, fall, slow float64 // weight of a reading in the means of smoothTime, fallTime and slowTime
+	smooth, fall, slow float64 // weight of a reading in the means of smoothTime, fallTime and a second
 	meanNoise          float64 // noise of a mean of smoothTime, relative to one reading's. Queues absorb the excess of single readings
 }
 
@@ -34,8 +33,8 @@ func (l *load) add(guaranteed bool, sent float64) {
 	}
 }
 
-// gain is the weight of a reading in an exponential mean after so many seconds.
-func gain(seconds, tau float64) float64 { return 1 - math.Exp(-seconds/tau) }
+// gain is the weight of a reading in an exponential mean.
+func gain(period, tau time.Duration) float64 { return 1 - math.Exp(-float64(period)/float64(tau)) }
 
 // resource divides bits/s or packets/s. Its lists have an entry for each sender.
 type resource struct {
@@ -49,9 +48,8 @@ type resource struct {
 	room     []float64 // how far each may grow beyond that
 	floor    float64   // the minimum limit of each
 	spare    float64   // what nobody demanded
-	proven   float64   // the highest volume of the last provenTime; 0: nobody looks
+	proven   float64   // the highest volume of the last second; 0: nobody looks
 	deprived bool      // others have taken a part from those with a guarantee, and the volume has not fallen since
-	harmed   bool      // some have held others down of late when they came back
 	careful  time.Time // until then rooms of those without a guarantee are small: others used theirs to hold guaranteed senders down
 	fill     filler
 }
@@ -95,17 +93,17 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	}
 	total := sent.guaranteed + sent.others
 	full := total >= fullLink*amount
-	k := moment{now: now, seconds: period.Seconds(), capacity: amount, promise: amount, full: full}
-	k.fell = total < trialFrom*amount || total < (1-lessSurely)*max(r.proven, last.guaranteed+last.others)
-	k.room = k.fell && total < roomLink*amount
+	k := moment{now: now, period: period, capacity: amount, promise: amount, full: full}
+	fell := total < (1-clearly)*max(r.proven, last.guaranteed+last.others)
+	k.room = fell && !full
 	fall := last.guaranteed - sent.guaranteed
-	if taken := min(fall, sent.others-before.others); !k.fell && taken > takenLeast*amount {
+	if taken := min(fall, sent.others-before.others); !fell && taken > clearly*amount {
 		k.taken = taken
 	}
-	r.deprived = !k.fell && (r.deprived || k.taken > 0)
-	k.forced = r.deprived || fall > 0 && sent.others < (1-stall)*last.others
-	k.smooth, k.fall, k.slow = gain(k.seconds, smoothTime), gain(k.seconds, fallTime), gain(k.seconds, slowTime)
-	k.meanNoise = math.Sqrt(min(1, k.seconds/(2*smoothTime)))
+	r.deprived = !fell && (r.deprived || k.taken > 0)
+	k.forced = r.deprived || fall > 0 && sent.others < (1-clearly)*last.others
+	k.smooth, k.fall, k.slow = gain(period, smoothTime), gain(period, fallTime), gain(period, second)
+	k.meanNoise = math.Sqrt(min(1, float64(period)/float64(2*smoothTime)))
 	return k
 }
 
@@ -121,33 +119,29 @@ func (r *resource) estimate(k *moment) {
 			continue
 		}
 		if wants := min(t.lack.want, r.promised[i]); k.full && c.sent > active*c.guarantee {
-			squeezed = squeezed || c.sent < (1-lackShare)*wants
-			hurt = hurt || c.sent < (1-lessSurely)*wants
+			squeezed = squeezed || c.sent < (1-worthwhile)*wants
+			hurt = hurt || c.sent < (1-clearly)*wants
 		}
 		t.lack.see(k, c, t, in, r.promised[i])
 	}
-	if squeezed && beyond > trialLeast*k.capacity {
+	if squeezed && beyond > little*k.capacity {
 		r.careful = k.now.Add(carefulTime)
 	}
-	if hurt || r.harmed {
-		r.lend(k, hurt)
-	}
+	r.lend(k, hurt)
 }
 
 // lend reserves the guarantees of senders that come and go in the course of a few periods, and each time hold other guaranteed senders down
 // until others no longer use what was theirs.
 func (r *resource) lend(k *moment, hurt bool) {
-	left := 1 - gain(k.seconds, carefulTime.Seconds())
-	r.harmed = false
+	left := 1 - gain(k.period, carefulTime)
 	for i := range r.tracked {
 		t, c := &r.tracked[i], &r.usages[i]
 		if c.guarantee == 0 {
 			continue
 		}
-		if t.harm *= left; hurt && c.sent > t.share+trialLeast*k.capacity {
+		if t.harm *= left; hurt && c.sent > t.share+little*k.capacity {
 			t.harm = min(t.harm+1, harmMost+1)
 		}
-		r.harmed = r.harmed || t.harm > harmLeast
 		if t.harm > harmMost {
 			t.demand = max(t.demand, c.guarantee)
 		}

@@ -26,7 +26,7 @@ type trial struct {
 	free    float64 // of it those without a guarantee
 	sent    float64 // and the tried
 	enough  float64 // what they need to send for the trial to succeed,
-	surely  float64 // or at once, in a single period,
+	atOnce  float64 // or in a single period,
 	gained  float64 // what they sent at the end of the first part, or need to send if there is none,
 	granted float64 // and what the link is taken for in the second,
 	cut     float64 // and what they lacked of their guarantees at its end
@@ -49,7 +49,7 @@ const (
 func (w *waterfill) learn(k *moment, link *Link) {
 	c, r := &w.capacity, &w.bits
 	v, n := r.volume(), looks(link.Period)
-	if c.silent += k.seconds; v.shown >= c.shown {
+	if c.silent += k.period; v.shown >= c.shown {
 		c.silent = v.silent
 	}
 	if link.Uncontrolled { // what is uncontrolled may fill the link, and no trial would tell
@@ -73,34 +73,34 @@ func (w *waterfill) learn(k *moment, link *Link) {
 // they want.
 func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 	low, mean, high := c.lately(looks)
-	if high-low > max(lookFlat*mean, lookNoise*v.noise) {
+	if high-low > max(little*mean, surely*v.noise) {
 		if !r.steady(looks) {
 			return false
 		}
 		mean = v.bits // what passed before may have gone into the link's queue
 	}
-	l := r.lacking(k, looks)
+	l := r.lacking(k, looks, !less(v.bits, handedOut*c.hat, v.noise))
 	carries := c.carries(k.now, mean, v.noise)
-	if l.missing+l.more < trialExplains*(carries-mean) {
+	if l.missing+l.more < much*(carries-mean) {
 		return false // the link would have to have become so much smaller, and carry just what all ask of it
 	}
 	noise := l.noise * math.Sqrt(1/float64(looks)+k.meanNoise*k.meanNoise) // of the gain
-	step := max(trialStep*mean, trialSure*l.noise)
+	step := max(worthwhile*mean, certainly*l.noise)
 	if l.known > 0 {
-		step = max(step, min(trialSure*noise, l.known)/trialGain) // so that half of it is what they have to gain
+		step = max(step, 2*min(certainly*noise, l.known)) // so that half of it is what they have to gain
 	}
 	step = min(step+l.short, l.others/2)
-	if !l.due || mean < trialFrom*c.hat || step < trialLeast*c.hat {
+	if !l.due || step < little*c.hat {
 		return false
 	}
-	gain, most := max(min(trialGain*step, l.missing), trialSure*noise), l.most
+	gain, most := max(min(step/2, l.missing), certainly*noise), l.most
 	if l.known > 0 {
 		most = l.known
 	}
-	gain = max(min(gain, most), trialLikely*noise)
+	gain = max(min(gain, most), surely*noise)
 	c.trial = trial{
 		on: true, from: k.now, began: k.now, step: step, level: l.others - step, before: c.hat, volume: mean, free: v.free,
-		sent: l.sent, enough: l.sent + gain, surely: l.sent + trialSure*l.noise,
+		sent: l.sent, enough: l.sent + gain, atOnce: l.sent + certainly*l.noise,
 	}
 	c.set(c.hat)
 	if !l.doubtful && l.missing < directly*step && (carries == mean || c.lowers(carries)) {
@@ -123,13 +123,16 @@ type lacking struct {
 	doubtful    bool    // a trial has failed of one that is not known to want what it lacks
 }
 
-// lacking marks those who are to be tried, and sums up.
-func (r *resource) lacking(k *moment, looks int) (l lacking) {
+// lacking marks those who are to be tried, and sums up; used says whether what is handed out is used. If it is not, one whose trial has
+// shown what the link carries leaves unused what it was given then, and does not want it.
+func (r *resource) lacking(k *moment, looks int, used bool) (l lacking) {
 	for i := range r.tracked {
 		t, u, in, promised := &r.tracked[i], &r.usages[i], r.force[i], r.promised[i]
 		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
 		lacks := t.lack.wants(t, in, promised) - sent
-		if t.lack.tried = u.known && t.lack.ticks >= looks && t.mayLack(lacks, k.taken); !t.lack.tried {
+		known := t.lack.known(t, in, promised)
+		may := t.mayLack(lacks, k.taken) && (known || used || !t.lack.shows)
+		if t.lack.tried = u.known && t.lack.ticks >= looks && may; !t.lack.tried {
 			l.others += max(0, (t.prev+t.last)/2-min(u.guarantee, t.share))
 			if u.guarantee == 0 || sent >= promised {
 				l.more += max(0, in-sent)
@@ -140,7 +143,7 @@ func (r *resource) lacking(k *moment, looks int) (l lacking) {
 		}
 		l.due = l.due || t.lack.due(k, t, in, promised)
 		l.most += max(0, min(promised, in)-sent)
-		if l.missing += lacks; t.lack.known(t, in, promised) {
+		if l.missing += lacks; known {
 			l.known += lacks
 			l.short += max(0, min(t.lack.want, in, promised)-u.sent)
 		} else {
@@ -168,7 +171,7 @@ func (r *resource) steady(looks int) bool {
 		last, prev = last+t.last, prev+t.prev
 		noise += t.noise * t.noise * u.sent * u.sent
 	}
-	return some && math.Abs(last-prev) <= max(lookFlat*last, lookNoise*math.Sqrt(noise))
+	return some && math.Abs(last-prev) <= max(little*last, surely*math.Sqrt(noise))
 }
 
 // tried continues a trial, or ends it once its result is clear.
@@ -188,7 +191,7 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 			sent += r.usages[i].sent
 		}
 	}
-	if tr.held += period; sent < tr.sent+trialGain*(tr.enough-tr.sent) {
+	if tr.held += period; sent < tr.sent+(tr.enough-tr.sent)/2 {
 		tr.held = 0
 	}
 	tr.sumSent += sent
@@ -196,9 +199,9 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 	tr.sumVolume += v.bits
 	n := float64(tr.ticks)
 	mean := tr.sumSent / n
-	gained, risen := mean >= tr.enough, tr.sumVolume/n > tr.volume+trialGain*tr.step+v.noise
-	lost := mean <= tr.gained-trialGain*(tr.gained-tr.sent)
-	late := over >= trialTime || over >= trialTime/2 && mean < tr.sent+trialGain*(tr.enough-tr.sent)
+	gained, risen := mean >= tr.enough, tr.sumVolume/n > tr.volume+tr.step/2+v.noise
+	lost := mean <= tr.gained-(tr.gained-tr.sent)/2
+	late := over >= trialTime || over >= trialTime/2 && mean < tr.sent+(tr.enough-tr.sent)/2
 	switch known, soon := tr.ticks >= looks, tr.ticks >= looks-1; {
 	case soon && tr.part == taking && gained && !risen:
 		tr.gained = mean
@@ -209,7 +212,7 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 		r.grant(k, c, carries)
 	case soon && tr.part == granting && lost && tr.granted > tr.volume:
 		r.grant(k, c, tr.volume)
-	case (known || soon && mean >= tr.surely) && tr.part == granting && gained && tr.held >= trialHeld:
+	case (known || soon && mean >= tr.atOnce) && tr.part == granting && gained && tr.held >= shortly:
 		tr.gained, tr.cut = mean, r.cut()
 		if max(tr.granted, c.peak.bits) < trialTwice*tr.before { // it has not carried more lately
 			tr.turn(k.now, returning)
@@ -273,7 +276,7 @@ func (r *resource) cut() (sum float64) {
 // found ends a trial that has shown what the link carries.
 func (r *resource) found(k *moment, c *capacity) {
 	c.trial.on = false
-	c.wait = probeFirst
+	c.wait = second
 	fell, shown := c.hat < c.trial.before, 0
 	c.lower(k.now, c.hat)
 	c.cut = c.trial.cut

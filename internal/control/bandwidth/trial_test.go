@@ -334,7 +334,7 @@ func TestTrialHasToExplain(t *testing.T) {
 		h.demand[0] = 0
 		tried := false
 		for range 15 {
-			h.w.bits.tracked[0].harm, h.w.bits.harmed = harmMost+1, true
+			h.w.bits.tracked[0].harm = harmMost + 1
 			h.tick()
 			tried = tried || h.w.capacity.trial.on
 		}
@@ -541,7 +541,7 @@ func TestTrialTakesEnough(t *testing.T) {
 	tried := false
 	smallLink(25, readings, func(w *waterfill, _ []Allowance) bool {
 		tr := &w.capacity.trial
-		if tried = tr.on; tried && tr.enough-tr.sent > trialGain*tr.step*(1+rounding) {
+		if tried = tr.on; tried && tr.enough-tr.sent > tr.step/2*(1+rounding) {
 			t.Errorf("the others lose %.2f, and it has to gain %.2f", tr.step/unit, (tr.enough-tr.sent)/unit)
 		}
 		return tried

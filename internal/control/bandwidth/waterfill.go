@@ -89,7 +89,7 @@ func (w *waterfill) sharePackets(now time.Time, link Link, senders []Sender) boo
 	w.packets.estimate(&k)
 	w.packets.divide(&k)
 	for i := range senders { // a sender held down in packets/s cannot use more bits than those carry
-		if most := w.packets.limits[i]; senders[i].Packets >= hungryOn*most {
+		if most := w.packets.limits[i]; senders[i].Packets >= bound*most {
 			w.bits.usages[i].limit = min(w.bits.usages[i].limit, most*frame(&senders[i]))
 		}
 	}
@@ -144,6 +144,11 @@ func (w *waterfill) follow(senders []Sender) {
 	w.bits.follow(from)
 	w.packets.follow(from)
 }
+
+const (
+	promisedFrame = 8 * 512                // bits: least packet for which a guarantee in bits/s holds; smaller ones need one in packets/s
+	fullFrame     = 8 * (1514 + wireBytes) // bits: assumed frame of a sender whose frames are unknown
+)
 
 // frame is the size of a sender's packets in bits.
 func frame(s *Sender) float64 {

@@ -260,7 +260,7 @@ func TestSettles(t *testing.T) {
 		want := h.ideal()
 		apparent := 0.0 // what those have too much who have all they want, so near their limits that these seem to hold them down
 		for i := range want {
-			if limit := h.out[i].Bits; h.demand[i] <= limit && h.senders[i].Bits >= hungryOn*limit {
+			if limit := h.out[i].Bits; h.demand[i] <= limit && h.senders[i].Bits >= bound*limit {
 				apparent += limit - h.demand[i]
 			}
 		}
@@ -402,13 +402,13 @@ func TestOthersHaveWhatIsNoLongerWanted(t *testing.T) {
 func TestStop(t *testing.T) {
 	for _, c := range []struct {
 		limit float64
-		fell  bool
+		room  bool
 		stops bool
 	}{{100, true, true}, {6, true, false}, {100, false, false}} {
-		s, k := newTracked(), moment{capacity: 40, seconds: 0.1, fell: c.fell}
+		s, k := newTracked(), moment{capacity: 40, period: 100 * time.Millisecond, room: c.room}
 		s.last, s.mean, s.share = 10, 10, 10
 		if s.estimate(&k, &usage{known: true, sent: 4, guarantee: 5}, c.limit); (s.demand == 0) != c.stops {
-			t.Errorf("limit %v, all send less: %v: sent 10, then 4: demand %v, want it to have stopped: %v", c.limit, c.fell, s.demand, c.stops)
+			t.Errorf("limit %v, all send less: %v: sent 10, then 4: demand %v, want it to have stopped: %v", c.limit, c.room, s.demand, c.stops)
 		}
 	}
 }
@@ -583,7 +583,7 @@ func TestLessWantedIsNoPlateau(t *testing.T) {
 	h.ticks(4)
 	h.demand[3] = 0
 	h.tick()
-	if sent := h.senders[2].Bits; sent < hungryOn*3.83*unit {
+	if sent := h.senders[2].Bits; sent < bound*3.83*unit {
 		t.Fatalf("it sends %.2f: nothing holds it down", sent/unit)
 	}
 	h.demand[2] = 3 * unit
@@ -671,7 +671,7 @@ func TestPackets(t *testing.T) {
 		t.Errorf("the VM with 45 to 60 kpps gets %.1f kpps", got/1e3)
 	}
 	for i := 2; i < len(h.out); i++ {
-		if most := h.out[i].Packets * small; h.senders[i].Packets >= hungryOn*h.out[i].Packets && h.out[i].Bits > 1.01*most {
+		if most := h.out[i].Packets * small; h.senders[i].Packets >= bound*h.out[i].Packets && h.out[i].Bits > 1.01*most {
 			t.Errorf("a flood may send %.0f Mbit/s, and has packets for %.0f", h.out[i].Bits/1e6, most/1e6)
 		}
 	}
