@@ -45,7 +45,7 @@ type demo struct {
 
 // Run runs the loop until ctx ends or the virtual time is up.
 func Run(ctx context.Context, o cli.DemoOptions) error {
-	host := newHost(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed, o.Troubles)
+	host := newHost(time.Now().Truncate(time.Second), o.VMs, o.VFs, o.Seed, o.Troubled())
 	for _, p := range host.PFs() {
 		host.Connect(p, sim.Uplink(o.Uplink))
 	}

@@ -23,15 +23,8 @@ type host struct {
 	virtual virtualPFs
 }
 
-// The minimum size of a host with troubles.
-const (
-	troubledVMs = 24
-	troubledVFs = 12
-)
-
 func newHost(start time.Time, vms, vfs int, seed uint64, troubles bool) *host {
 	h := &host{World: &sim.World{Now: start, Timing: sim.PaperTiming}, start: start, seed: seed}
-	troubles = troubles && vms >= troubledVMs && vfs >= troubledVFs
 	if troubles {
 		vms, vfs = vms-len(edgeLoads)-len(labNames), vfs-edgeVFs-labVFs
 	}

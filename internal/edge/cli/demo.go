@@ -85,6 +85,9 @@ func (d *demo) print(views <-chan *model.View) {
 			events.print(d.std.Out, v)
 		}
 	}
+	if d.lines {
+		fmt.Fprintln(d.std.Out, demoNext)
+	}
 }
 
 // present shows the demo to the user until the user quits or ctx ends.

@@ -49,6 +49,9 @@ type DemoOptions struct {
 	Show func(*model.View)
 }
 
+// Troubled reports whether things go wrong on the host, which has to be large enough for all of them.
+func (o *DemoOptions) Troubled() bool { return o.Troubles && o.VMs >= 24 && o.VFs >= 12 }
+
 // Streams are the standard input and outputs of a command.
 type Streams struct {
 	In       io.Reader

@@ -95,9 +95,17 @@ func demoHead(o DemoOptions) string {
 	if o.For > 0 {
 		end = fmt.Sprintf("for %s of virtual time (see --for) or until Ctrl-C", o.For)
 	}
-	return fmt.Sprintf("Simulated host of %s and %s, %g times as fast as real time, %s", model.Plural(o.VMs, "VM"), model.Plural(o.VFs, "VF"),
+	head := fmt.Sprintf("Simulated host of %s and %s, %g times as fast as real time, %s", model.Plural(o.VMs, "VM"), model.Plural(o.VFs, "VF"),
 		o.Speed, end)
+	if o.Troubled() {
+		head += "\nPlugs fail on it, and more goes wrong, on purpose (--troubles=false leaves that out)"
+	}
+	return head
 }
+
+// demoNext says what to try after a demo.
+const demoNext = "Next: `sluice demo --open` shows it in a browser, `sluice demo --help` says how to try other commands on it, " +
+	"and docs/first-hour.md begins on a real host"
 
 // checkDemo rejects options that no demo can run with.
 func checkDemo(o DemoOptions) error {
