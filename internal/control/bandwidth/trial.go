@@ -79,7 +79,7 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 		}
 		mean = v.bits // what passed before may have gone into the link's queue
 	}
-	l := r.lacking(k, looks, !less(v.bits, handedOut*c.hat, v.noise))
+	l := r.lacking(k, looks)
 	carries := c.carries(k.now, mean, v.noise)
 	if l.missing+l.more < much*(carries-mean) {
 		return false // the link would have to have become so much smaller, and carry just what all ask of it
@@ -123,16 +123,14 @@ type lacking struct {
 	doubtful    bool    // a trial has failed of one that is not known to want what it lacks
 }
 
-// lacking marks those who are to be tried, and sums up; used says whether what is handed out is used. If it is not, one whose trial has
-// shown what the link carries leaves unused what it was given then, and does not want it.
-func (r *resource) lacking(k *moment, looks int, used bool) (l lacking) {
+// lacking marks those who are to be tried, and sums up.
+func (r *resource) lacking(k *moment, looks int) (l lacking) {
 	for i := range r.tracked {
 		t, u, in, promised := &r.tracked[i], &r.usages[i], r.force[i], r.promised[i]
 		sent := max(t.mean, (t.prev+t.last)/2) // neither a mean that lags nor a single reading
 		lacks := t.lack.wants(t, in, promised) - sent
 		known := t.lack.known(t, in, promised)
-		may := t.mayLack(lacks, k.taken) && (known || used || !t.lack.shows)
-		if t.lack.tried = u.known && t.lack.ticks >= looks && may; !t.lack.tried {
+		if t.lack.tried = u.known && t.lack.ticks >= looks && t.mayLack(lacks, k.taken); !t.lack.tried {
 			l.others += max(0, (t.prev+t.last)/2-min(u.guarantee, t.share))
 			if u.guarantee == 0 || sent >= promised {
 				l.more += max(0, in-sent)
