@@ -206,12 +206,8 @@ func (c *capacity) close(now time.Time, lack bool, looks int) {
 		return
 	}
 	_, carried, _ := c.lately(looks)
-	switch {
-	case carried >= trialBelow*handedOut*c.speed:
-	case carried > bound*handedOut*c.before:
+	if carried < trialBelow*handedOut*c.speed {
 		c.hat = max(c.before, carried)
-	default:
-		c.hat = c.before
 	}
 	c.probe = idle
 	c.set(c.hat)

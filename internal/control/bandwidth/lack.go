@@ -13,9 +13,9 @@ type lack struct {
 	tried  bool          // in the present trial, or the last
 	shows  bool          // its trial has shown what the link is taken for
 	silent time.Duration // for which it has sent nothing
-	wait   time.Duration // after a trial that failed,
-	soon   time.Duration // or if it lacks what it is known to want
-	failed time.Time     // when the last one did
+	wait   time.Duration // after a trial that failed
+	failed time.Time     // when the last one did,
+	vain   bool          // and that was of what it is known to want, too
 }
 
 // see updates what a sender lacks. in is its limit, promised the part of its guarantee that can be kept.
@@ -69,7 +69,9 @@ func (l *lack) wants(t *tracked, in, promised float64) float64 {
 func (l *lack) due(k *moment, t *tracked, in, promised float64) bool {
 	wait := l.wait
 	if l.known(t, in, promised) {
-		wait = min(wait, l.soon)
+		if wait = 0; l.vain {
+			wait = min(l.wait, second)
+		}
 	}
 	return k.now.Sub(l.failed) >= wait
 }
@@ -77,11 +79,7 @@ func (l *lack) due(k *moment, t *tracked, in, promised float64) bool {
 // fail notes that the sender does not want what it was tried for. It may lack at once what it had in the trial, when the others are back:
 // that it wants that has just been seen.
 func (l *lack) fail(now time.Time, t *tracked, in, promised float64) {
-	if l.known(t, in, promised) {
-		l.soon = second
-	} else {
-		l.soon = 0
-	}
+	l.vain = l.known(t, in, promised)
 	l.wait = min(trialLast, max(trialTime, 2*l.wait))
 	l.failed, l.want = now, t.mean
 }

@@ -511,7 +511,7 @@ func TestOthersDoNotTakeAGuarantee(t *testing.T) {
 		if n++; n > 1 && out[1].Bits > 51*unit {
 			t.Errorf("after %d periods the other may send %.1f, 50 of 100 are guaranteed", n, out[1].Bits/unit)
 		}
-		w.bits.tracked[0].lack.wait, w.bits.tracked[0].lack.soon = trialLast, trialLast
+		w.bits.tracked[0].lack.wait, w.bits.tracked[0].lack.vain = trialLast, true
 		w.bits.tracked[0].lack.failed = time.Time{}.Add(time.Hour)
 		return false
 	})

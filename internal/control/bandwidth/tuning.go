@@ -9,11 +9,11 @@ import "time"
 // How much is much, and how surely something is not chance.
 const (
 	negligible = 0.005 // of the capacity: growth that is none, and what everyone may send if guarantees leave it
-	little     = 0.01  // relative, or of the capacity: no difference, and worth no effort
-	worthwhile = 0.03  // of a guarantee, or of the capacity: worth a trial, which costs as much, or asking for
-	clearly    = 0.05  // relative, or of the capacity: no wave or noise
-	much       = 0.20  // relative: a sender that changes by so much comes or goes
-	bound      = 0.95  // of a limit: a sender bound by it reads 98-99.7 % of it
+	little     = 0.01  // relative, or of the capacity: no difference, and worth no effort; a probe's first step
+	worthwhile = 0.03  // of what is promised, the volume or the capacity: worth a trial, which costs as much, or asking for
+	clearly    = 0.05  // relative, or of the capacity: no wave or noise; a probe's last step
+	much       = 0.20  // relative: a sender that changes by so much comes or goes, and a limit that rises by so much cannot wait
+	bound      = 0.95  // of a limit, or of what is handed out: what is bound by it reads 98-99.7 % of it
 
 	surely    = 2.0 // standard deviations: chance exceeds it in one of 44 readings,
 	certainly = 3.0 // in one of 740
