@@ -43,7 +43,7 @@ type scenario struct {
 	guests []guest
 	length time.Duration
 	fall   time.Duration // when the link's capacity drops; 0: never
-	falls  float64       // by which fraction it drops
+	falls  float64       // by which fraction of its speed it carries less then
 	cold   float64       // by which fraction the link carries less than its speed from the start
 	daqs   time.Duration // duration under DAQS, which converges more slowly; 0: the same
 	named  bool          // it runs only if it is named, because it takes minutes
@@ -115,6 +115,11 @@ func scenarios() []scenario {
 			name: "fall-tight", about: "the same with a guarantee of 50 %, all of which and no more it wants", length: 14 * s,
 			guests: []guest{{guarantee: .5, flows: 1, demand: want(.5 * linkBits)}, bestEffort(5)},
 			fall:   6 * s, falls: .06,
+		},
+		{
+			name: "fall-again", about: "the same on a link that carries 10 % less from the start, and another 10 % less after 6 s", length: 14 * s,
+			guests: []guest{{guarantee: .5, flows: 1, demand: want(.5 * linkBits)}, bestEffort(5)},
+			cold:   .1, fall: 6 * s, falls: .2,
 		},
 		{
 			name: "over-committed", about: "three guarantees of 50 %, of three classes; the second pauses", length: 16 * s,

@@ -84,6 +84,7 @@ func TestTimeToFind(t *testing.T) {
 		{scenario{cold: .05}, 2}, // it counts from the start of the flows, a second before the measurement
 		{scenario{cold: .2}, -1},
 		{scenario{fall: 6 * s, falls: .1}, 3},
+		{scenario{cold: .05, fall: 6 * s, falls: .1}, 3},
 	} {
 		if got := timeToFind(&c.sc, begin, seen); !near(got, c.want) {
 			t.Errorf("%+v: found after %v s, want %v", c.sc, got, c.want)

@@ -154,8 +154,10 @@ func (c *capacity) rise(now time.Time, v volume, looks int, period time.Duration
 		c.step = min(clearly, max(little, certainly*v.noise/(math.Sqrt(float64(most))*c.hat))) // to be found in the time there is
 		c.before = c.hat
 		c.turn(now, measuring, c.hat)
-	case c.probe == opened && (v.lack || now.Sub(c.began) >= settleTime+time.Duration(looks+1)*period):
-		c.close(now, v.lack, looks)
+	case c.probe == opened:
+		if v.lack && c.n >= looks || now.Sub(c.began) >= settleTime+time.Duration(looks+1)*period {
+			c.close(now, looks)
+		}
 	case c.probe != idle && v.lack:
 		c.fail(now)
 	case c.probe == measuring && (c.used >= enough || late):
@@ -200,16 +202,12 @@ func (c *capacity) fail(now time.Time) {
 
 // close ends the time in which the link's speed is handed out, which happens once after a trial. A link that was not full then has shown
 // nothing.
-func (c *capacity) close(now time.Time, lack bool, looks int) {
-	if c.shown = 0; lack {
-		c.fail(now)
-		return
+func (c *capacity) close(now time.Time, looks int) {
+	c.shown = 0
+	if low, _, _ := c.lately(looks); low < trialBelow*handedOut*c.speed {
+		c.hat = max(c.before, low)
 	}
-	_, carried, _ := c.lately(looks)
-	if carried < trialBelow*handedOut*c.speed {
-		c.hat = max(c.before, carried)
-	}
-	c.probe = idle
+	c.probe, c.next = idle, now.Add(c.wait)
 	c.set(c.hat)
 }
 
@@ -240,14 +238,25 @@ func (c *capacity) set(hat float64) { c.hat, c.n, c.sum, c.used = hat, 0, 0, 0 }
 
 // rest discards the observations, and ends a trial or probe, while nothing can be learned.
 func (c *capacity) rest() {
-	switch {
-	case c.trial.on:
+	if c.trial.on {
 		c.trial.on, c.hat = false, c.trial.before
-	case c.probe == raised, c.probe == opened:
+	}
+	c.stop()
+	c.set(c.hat)
+}
+
+// stop ends a probe without a result.
+func (c *capacity) stop() {
+	if c.probe == raised || c.probe == opened {
 		c.hat = c.before
 	}
 	c.probe = idle
-	c.set(c.hat)
+}
+
+// mayTry reports whether a trial may begin, also in the place of a probe while that measures, or while nobody uses what it hands out: such
+// a probe would show nothing, and go on and on.
+func (c *capacity) mayTry(looks int) bool {
+	return (c.probe == idle || c.probe == measuring || c.probe == raised && c.used == 0) && c.n >= looks
 }
 
 // taken is the capacity assumed so far: neither a trial nor that the link's speed is handed out for a moment has an effect on it before it

@@ -85,23 +85,27 @@ func (r *resource) promises() bool { return r.guaranteed() > 0 }
 // moment sums up the readings of a tick, once in each.
 func (r *resource) moment(now time.Time, period time.Duration, amount float64) moment {
 	var sent, before, last load // last: before, at most the limits in force now, since a lower limit is no fall of theirs
+	fall := 0.0                 // of those with a guarantee that still send
 	for i := range r.usages {
-		guaranteed := r.usages[i].guarantee > 0
-		sent.add(guaranteed, r.usages[i].sent)
+		c, was := &r.usages[i], min(r.tracked[i].last, r.force[i])
+		guaranteed := c.guarantee > 0
+		sent.add(guaranteed, c.sent)
 		before.add(guaranteed, r.tracked[i].last)
-		last.add(guaranteed, min(r.tracked[i].last, r.force[i]))
+		last.add(guaranteed, was)
+		if guaranteed && !c.stopped(r.force[i]) {
+			fall += was - c.sent
+		}
 	}
 	total := sent.guaranteed + sent.others
 	full := total >= fullLink*amount
 	k := moment{now: now, period: period, capacity: amount, promise: amount, full: full}
-	fell := total < (1-clearly)*max(r.proven, last.guaranteed+last.others)
-	k.room = fell && !full
-	fall := last.guaranteed - sent.guaranteed
+	fell := total < (1-clearly)*(last.guaranteed+last.others)
+	k.room = !full && (fell || total < (1-clearly)*r.proven)
 	if taken := min(fall, sent.others-before.others); !fell && taken > clearly*amount {
 		k.taken = taken
 	}
 	r.deprived = !fell && (r.deprived || k.taken > 0)
-	k.forced = r.deprived || fall > 0 && sent.others < (1-clearly)*last.others
+	k.forced = r.deprived || sent.guaranteed < last.guaranteed && sent.others < (1-clearly)*last.others
 	k.smooth, k.fall, k.slow = gain(period, smoothTime), gain(period, fallTime), gain(period, second)
 	k.meanNoise = math.Sqrt(min(1, float64(period)/float64(2*smoothTime)))
 	return k

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// trial determines whether guaranteed senders that send less than their guarantees are held down by a link that carries less than
-// assumed. No reading tells: they may want less. So all others together lose a little for some periods. If the tried take up a good
-// part of that, the link is full. They are given all that they may want, on a link taken for the most that it has carried lately, and have
-// to keep what they gained. If they lose it again, the link carries less than it did, and they are given all on one taken for what it
-// carried before the trial. If that is far less than assumed, and the link has not carried more lately, the others are given back what they
-// lost, and the tried have to lose what they gained. Otherwise the trial has failed. If little is missing, the first part is left out,
-// unless a trial has failed of a sender that is not known to want more. Senders without a guarantee have no way to make a trial succeed:
-// that takes a guaranteed sender that wants more than it gets.
+// trial determines whether guaranteed senders that send less than their guarantees are held down by a link that carries less than assumed.
+// No reading tells: they may want less. So all others together lose a little for some periods. If the tried take up a good part of that,
+// the link is full. They are given all that they may want, on a link taken for the most that it has carried lately, and have to keep what
+// they gained. If they lose it again, or gain too little, the link carries less than it did, and they are given all on one taken for what
+// it carried before the trial. If that is far less than assumed, and the link has not carried more lately, the others are given back what
+// they lost, and the tried have to lose what they gained. Otherwise the trial has failed. If little is missing, the first part is left
+// out, unless a trial has failed of a sender that is not known to want more. Senders without a guarantee have no way to make a trial
+// succeed: that takes a guaranteed sender that wants more than it gets.
 type trial struct {
 	on    bool
 	part  part
@@ -62,7 +62,7 @@ func (w *waterfill) learn(k *moment, link *Link) {
 	switch {
 	case c.trial.on:
 		r.tried(k, c, v, n, link.Period)
-	case c.probe == idle && !link.Uncontrolled && c.n >= n && !v.blind && r.try(k, c, v, n):
+	case c.mayTry(n) && !v.blind && !link.Uncontrolled && r.try(k, c, v, n):
 	default:
 		c.rise(k.now, v, n, link.Period)
 	}
@@ -93,6 +93,7 @@ func (r *resource) try(k *moment, c *capacity, v volume, looks int) bool {
 	if !l.due || step < little*c.hat {
 		return false
 	}
+	c.stop()
 	gain, most := max(min(step/2, l.missing), certainly*noise), l.most
 	if l.known > 0 {
 		most = l.known
@@ -208,7 +209,7 @@ func (r *resource) tried(k *moment, c *capacity, v volume, looks int, period tim
 			carries = c.carries(k.now, tr.volume, v.noise)
 		}
 		r.grant(k, c, carries)
-	case soon && tr.part == granting && lost && tr.granted > tr.volume:
+	case (soon && lost || known && late && !gained) && tr.part == granting && tr.granted > tr.volume:
 		r.grant(k, c, tr.volume)
 	case (known || soon && mean >= tr.atOnce) && tr.part == granting && gained && tr.held >= shortly:
 		tr.gained, tr.cut = mean, r.cut()
@@ -277,6 +278,7 @@ func (r *resource) found(k *moment, c *capacity) {
 	c.wait = second
 	fell, shown := c.hat < c.trial.before, 0
 	c.lower(k.now, c.hat)
+	c.peak.bits = min(c.peak.bits, c.hat) // what it carried before says nothing more
 	c.cut = c.trial.cut
 	for i := range r.tracked {
 		l := &r.tracked[i].lack

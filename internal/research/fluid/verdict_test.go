@@ -147,14 +147,14 @@ func (g *goal) most(kind, n int) float64 {
 var goals = []goal{
 	// In 97 % of the windows; or in as many as are satisfied among honest senders or under attack, less 3 %: at the longest period a wake
 	// costs a window, and what others sent in a period while it was free is gone.
-	{"satisfied", kinds{2, 38, 31, 60}, kinds{.1, 7.4, .4, 4.7}, func(o *outcome) float64 { return min(97, o.honest.satisfied-3, o.informed.satisfied-3) - o.satisfied }},
+	{"satisfied", kinds{2, 33, 35, 60}, kinds{.1, 7.2, .4, 4.5}, func(o *outcome) float64 { return min(97, o.honest.satisfied-3, o.informed.satisfied-3) - o.satisfied }},
 	// 90 % of what is used with honest senders; or under attack: what senders leave that go up and down in every period is lost.
-	{"used", kinds{30, 1, 17, 53}, kinds{.2, .1, .1, .2}, func(o *outcome) float64 {
+	{"used", kinds{36, 1, 20, 59}, kinds{.3, .2, .1, .2}, func(o *outcome) float64 {
 		wasted := o.theirs() * gbit / (o.Carries * speed)
 		return 90*(1-wasted) - 100*o.used/min(o.honest.used, o.informed.used)
 	}},
 	// In 5 s, or in as long as after honest senders.
-	{"healed", kinds{everything, everything, everything, everything}, kinds{.1, .1, .4, 1.1}, func(o *outcome) float64 { return (o.healed - max(5*time.Second, o.honest.healed)).Seconds() }},
+	{"healed", kinds{everything, everything, everything, everything}, kinds{.1, 0, .4, .4}, func(o *outcome) float64 { return (o.healed - max(5*time.Second, o.honest.healed)).Seconds() }},
 }
 
 // informed is the name of an allocator that knows what the link carries, and what each sender, also an attacker, wants at the moment of a
