@@ -143,11 +143,12 @@ func worstRecovery(sc *scenario, tr *trace) float64 {
 // within 1 %; -1: never.
 func timeToFind(sc *scenario, begin time.Time, seen []found) float64 {
 	since := begin.Add(sc.fall)
-	if sc.fall == 0 {
-		if sc.cold == 0 {
-			return -1
-		}
+	switch {
+	case sc.fall > 0:
+	case sc.cold > 0:
 		since = begin.Add(-warmUp)
+	default:
+		return -1
 	}
 	for _, f := range seen {
 		if f.at.After(since) && f.bits <= sc.capacity(sc.fall)*1.01 {
