@@ -200,8 +200,8 @@ func (c *capacity) fail(now time.Time) {
 	c.lower(now, c.before)
 }
 
-// close ends the time in which the link's speed is handed out, which happens once after a trial. The link is taken for what it carried then,
-// if that is more than before: less shows nothing, since it may not have been full.
+// close ends the time in which the link's speed is handed out, which happens once after a trial. The link is taken for what it
+// carried then, if that is more than before: less shows nothing, since it may not have been full.
 func (c *capacity) close(now time.Time, looks int) {
 	c.shown = 0
 	if low, _, _ := c.lately(looks); low < trialBelow*handedOut*c.speed {
