@@ -84,15 +84,16 @@ func (r *resource) promises() bool { return r.guaranteed() > 0 }
 
 // moment sums up the readings of a tick, once in each.
 func (r *resource) moment(now time.Time, period time.Duration, amount float64) moment {
-	var sent, before, last load // last: before, at most the limits in force now, since a lower limit is no fall of theirs
-	fall := 0.0                 // of those with a guarantee that still send
+	var sent, last load      // last: before, at most the limits in force now, since a lower limit is no fall of theirs
+	fall, others := 0.0, 0.0 // of those with a guarantee that still send, and what those without one sent before
 	for i := range r.usages {
 		c, was := &r.usages[i], min(r.tracked[i].last, r.force[i])
 		guaranteed := c.guarantee > 0
 		sent.add(guaranteed, c.sent)
-		before.add(guaranteed, r.tracked[i].last)
 		last.add(guaranteed, was)
-		if guaranteed && !c.stopped(r.force[i]) {
+		if !guaranteed {
+			others += r.tracked[i].last
+		} else if !c.stopped(r.force[i]) {
 			fall += was - c.sent
 		}
 	}
@@ -101,7 +102,7 @@ func (r *resource) moment(now time.Time, period time.Duration, amount float64) m
 	k := moment{now: now, period: period, capacity: amount, promise: amount, full: full}
 	fell := total < (1-clearly)*(last.guaranteed+last.others)
 	k.room = !full && (fell || total < (1-clearly)*r.proven)
-	if taken := min(fall, sent.others-before.others); !fell && taken > clearly*amount {
+	if taken := min(fall, sent.others-others); !fell && taken > clearly*amount {
 		k.taken = taken
 	}
 	r.deprived = !fell && (r.deprived || k.taken > 0)
