@@ -213,7 +213,7 @@ func enforcedText(e api.EnforcedLimit) string {
 }
 
 func linkText(l api.Link) string {
-	s := fmt.Sprintf("%s: sends %s of %s, %s guaranteed", printable(l.PF), model.Bits(l.Sent), model.Bits(l.Capacity),
+	s := fmt.Sprintf("%s: sends %s of %s, %s guaranteed", printable(l.PF), model.Bits(l.Sent), model.Bits(l.Carries.Bits),
 		cmp.Or(rateText(l.Guaranteed), "nothing"))
 	if l.Carries.Why != "" {
 		s += "; capacity " + printable(l.Carries.Why)

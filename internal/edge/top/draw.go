@@ -140,7 +140,7 @@ func (s *state) links(c *canvas, y int) {
 		case !pf.LinkUp:
 			text, look = text+" LINK DOWN", red
 		case l != nil:
-			text += fmt.Sprintf(" %s of %sbit", model.SIDigits(l.Sent, 2), model.SIDigits(l.Capacity, 2))
+			text += fmt.Sprintf(" %s of %sbit", model.SIDigits(l.Sent, 2), model.SIDigits(l.Carries.Bits, 2))
 			if l.Overcommitted {
 				text, look = text+" OVERCOMMITTED", yellow
 			}
