@@ -9,11 +9,11 @@ import (
 	"sluice/internal/model"
 )
 
-// notShared warns about what rules and classes ask for and the allocator ignores, and about guarantees in packets/s that virtio cannot
-// keep.
+// notShared warns about what rules and classes ask for and the allocator ignores, about guarantees in packets/s that virtio cannot
+// keep, and where nothing is kept at all.
 func (c *Config) notShared() (list []string) {
 	if !c.Bandwidth.Enabled {
-		return nil
+		return c.notKept()
 	}
 	for i := range c.VMs {
 		v, key := &c.VMs[i], fmt.Sprintf("vms[%d]", i)
@@ -29,6 +29,25 @@ func (c *Config) notShared() (list []string) {
 		}
 	}
 	return list
+}
+
+// notKept warns of the first rule or class whose SLA nothing enforces, since bandwidth is not shared.
+func (c *Config) notKept() []string {
+	warn := func(key string) []string {
+		return []string{fmt.Sprintf("%s: %s asks for bandwidth, but bandwidth.enabled is false, so that no guarantee or limit is kept; "+
+			"set it to true", c.pos[key], key)}
+	}
+	for i := range c.VMs {
+		if v := &c.VMs[i]; v.Guarantee != (Rate{}) || v.Limit != (Rate{}) || v.Receive != (Rate{}) {
+			return warn(fmt.Sprintf("vms[%d]", i))
+		}
+	}
+	for i := range c.Classes {
+		if k := &c.Classes[i]; k.Guarantee != (Rate{}) || k.Limit != (Rate{}) || k.Receive != (Rate{}) || k.Minimum != (Rate{}) {
+			return warn(fmt.Sprintf("classes[%d]", i))
+		}
+	}
+	return nil
 }
 
 // badGuarantee warns about a guarantee that the allocator ignores, or that virtio cannot keep.

@@ -423,7 +423,11 @@ func TestWhatTheAllocatorIgnores(t *testing.T) {
 		{"all", "vms: [{match: a, guarantee: 1Gbit, weight: 2}]", ""},
 		{"bits", "vms: [{match: a, guarantee: 1Gbit}]\nclasses: [{name: a, minimum: 1Gbit}]", ""},
 		{"shares", "vms: [{match: a, weight: 2, limit: 1Gbit 5kpps}]", ""},
-		{"nothing, enabled: false", "vms: [{match: a, guarantee: 1Gbit 5kpps, weight: 2}]", ""},
+		{"nothing, enabled: false", "vms: [{match: a, weight: 2}, {match: b, guarantee: 1Gbit 5kpps}]", "s:2:30: vms[1] asks " +
+			"for bandwidth, but bandwidth.enabled is false, so that no guarantee or limit is kept; set it to true"},
+		{"all, enabled: false", "classes: [{name: a, weight: 2}, {name: b, receive: 1Gbit}]", "s:2:33: classes[1] asks for bandwidth, but " +
+			"bandwidth.enabled is false, so that no guarantee or limit is kept; set it to true"},
+		{"all, enabled: false", "vms: [{match: a, weight: 2}]\nclasses: [{name: a, weight: 2}]", ""},
 	} {
 		text := "pfs: [{name: a, vfs: all}]\n" + tc.text + "\nbandwidth: {allocator: " + tc.allocator + "}\n"
 		c, err := parse([]Document{{Name: "s", Data: []byte(text)}}, known, nil)

@@ -19,6 +19,9 @@ func (b *Backend) setSLA(ctx context.Context, c server.Command) (api.Result, err
 	res := api.Result{Text: fmt.Sprintf("%s: %s, until %s", slaSubject(&o), slaWords(&o.SLA), ending(&o, "`sluice sla clear`"))}
 	err := b.change(ctx, c, func(list []model.Override) ([]model.Override, error) {
 		next := append(without(list, c), o)
+		if i := slices.IndexFunc(list, func(old model.Override) bool { return concerns(&old, c) }); i >= 0 && list[i].SLA != o.SLA {
+			res.Details = append(res.Details, "this replaces all that was set before: "+slaWords(&list[i].SLA))
+		}
 		notes, err := b.admit(&o, list, next)
 		res.Details = append(res.Details, notes...)
 		return next, err
@@ -52,6 +55,10 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 		}
 		return nil, &api.Error{Text: fmt.Sprintf("%s has no NIC %q", vm.Name, o.NIC), Remedy: "it has " + strings.Join(nics, ", ")}
 	}
+	if class := o.SLA.Class; class != "" && len(rules.Classes) == 0 { // where there are some, an unknown one is a problem
+		notes = append(notes, fmt.Sprintf("class %q has no effect until it is among classes in sluice.yaml, which has none",
+			model.Shorten(class)))
+	}
 	was, is := admission(v.Snapshot, rules, before), admission(v.Snapshot, rules, after)
 	for _, p := range is.Problems {
 		switch {
@@ -77,6 +84,10 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 	}
 	if !rules.KeepSLAs {
 		return append(notes, "bandwidth.enabled is false in sluice.yaml: no SLA is enforced"), nil
+	}
+	if g := o.SLA.Guarantee; g.Packets > 0 && rules.HostPackets == 0 {
+		notes = append(notes, fmt.Sprintf("on virtio %s are not kept while nothing says how many the host carries; "+
+			"set bandwidth.packets in sluice.yaml", model.Rate{Packets: g.Packets}))
 	}
 	return append(notes, withoutVF(&o.SLA, vm, v.Snapshot)...), nil
 }

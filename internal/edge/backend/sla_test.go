@@ -211,3 +211,33 @@ func TestPacketLimitsAreNotRefused(t *testing.T) {
 		}
 	}
 }
+
+// What setting an SLA undoes, and what of it has no effect, is said.
+func TestSettingAnSLASaysWhatIsLost(t *testing.T) {
+	b := host(t, "", func(r *model.Rules) { r.HostPackets = 0 })
+	do := func(s model.SLA) string {
+		t.Helper()
+		res, err := b.Do(t.Context(), server.Command{Verb: api.VerbSetSLA, VM: "a", VMName: "db", User: "alice", NIC: "ua-net0", SLA: s})
+		if err != nil {
+			return err.Error()
+		}
+		return strings.Join(res.Details, "\n")
+	}
+	guarantee, limit := model.SLA{Guarantee: model.Rate{Bits: 1e9}}, model.SLA{Limit: model.Rate{Bits: 2e9}}
+	for _, tc := range []struct {
+		sla  model.SLA
+		want string
+	}{
+		{guarantee, ""},
+		{guarantee, ""},
+		{limit, "this replaces all that was set before: guarantee 1Gbit"},
+		{model.SLA{Class: "gld"}, "this replaces all that was set before: limit 2Gbit\n" +
+			`class "gld" has no effect until it is among classes in sluice.yaml, which has none`},
+		{model.SLA{Guarantee: model.Rate{Packets: 5000}}, "this replaces all that was set before: class gld\n" +
+			"on virtio 5kpps are not kept while nothing says how many the host carries; set bandwidth.packets in sluice.yaml"},
+	} {
+		if have := do(tc.sla); have != tc.want {
+			t.Errorf("%+v:\nwant %s\nhave %s", tc.sla, tc.want, have)
+		}
+	}
+}
