@@ -28,7 +28,7 @@ import (
 // frameTime is how often the demo advances its clock.
 const frameTime = 50 * time.Millisecond
 
-// How links are shared: with the daemon's default allocator.
+// How links are shared: with the daemon's default allocator, at twice its period.
 const (
 	allocator  = "waterfill"
 	period     = 200 * time.Millisecond

@@ -36,7 +36,7 @@ func markdown() (string, error) {
 			return "", err
 		}
 	}
-	return b.String(), nil
+	return strings.ReplaceAll(b.String(), "[sluice completion](#sluice-completion)", "sluice completion"), nil // it has no page here
 }
 
 // Every command has a page with all of its flags, and sluice.yaml one with all of its keys.
