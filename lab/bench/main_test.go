@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 var setUpTwo = sync.OnceValues(func() (*bench, error) {
-	return setUp(context.Background(), 2, options{period: 40 * time.Millisecond, cc: "cubic"})
+	return setUp(context.Background(), 2, options{period: 100 * time.Millisecond, cc: "cubic"})
 })
 
 // twoGuests returns the bench that all tests share.
@@ -75,7 +75,7 @@ func TestAttackerFollowsWhatItGets(t *testing.T) {
 // link; with it, the guarantee holds.
 func TestGuaranteeOnRealTCP(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes 30 s; make long runs it")
+		t.Skip("takes 40 s; make long runs it")
 	}
 	b := twoGuests(t)
 	sc := oneAgainstFive("a50", .5)
@@ -96,7 +96,14 @@ func TestGuaranteeOnRealTCP(t *testing.T) {
 	if r := run("none"); r.Satisfied > 50 {
 		t.Errorf("without control %.1f %% of the windows were satisfied: the bed makes no contention", r.Satisfied)
 	}
-	if r := run("waterfill"); r.Satisfied < 90 || r.Used < 90 {
-		t.Errorf("with waterfill %.1f %% of the windows were satisfied and %.1f %% of the link was used, want 90 of each", r.Satisfied, r.Used)
+	var runs []result
+	for range 3 { // a machine that does other things as well takes the processor from single runs
+		runs = append(runs, run("waterfill"))
+	}
+	satisfied := medianOf(runs, func(r result) float64 { return r.Satisfied })
+	used := medianOf(runs, func(r result) float64 { return r.Used })
+	t.Logf("with waterfill %.1f %% of the windows were satisfied and %.1f %% of the link was used, medians of three", satisfied, used)
+	if satisfied < 90 || used < 90 {
+		t.Errorf("with waterfill %.1f %% of the windows were satisfied and %.1f %% of the link was used, want 90 of each", satisfied, used)
 	}
 }
