@@ -87,6 +87,10 @@ func (s *site) interrupted(what string, do func(begun func())) {
 	}
 	s.within(0) // before it is quicker again
 	s.t.Logf("%s: at rest again after %s", what, time.Since(from).Round(time.Millisecond))
+	// A flow that has lost many frames sends few, see [flow.run]: in the next interruption none would have shown that this one has ended.
+	for i, f := range s.flows() {
+		kerneltest.WaitFor(s.t, "frames "+f.name+" that were sent since", func() bool { return f.has() > gaps[i].end })
+	}
 }
 
 // within returns how long what takes d on an idle machine may take here, when it was slowest.

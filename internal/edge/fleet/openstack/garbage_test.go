@@ -3,6 +3,7 @@ package openstack_test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -21,6 +22,8 @@ import (
 	"sluice/internal/edge/fleet/fleettest"
 	"sluice/internal/edge/fleet/openstack"
 )
+
+var spoilEach = flag.Bool("spoil-each", false, "give each kind of garbage for an answer at each of what is asked of Placement, not at one of them")
 
 // reads are all methods that read.
 func reads(t *testing.T, l *openstack.Ledger) (errs []error) {
@@ -206,7 +209,8 @@ func spoil(t *testing.T, to string) *faults {
 }
 
 // Whatever request of a round, of place, migrate and release gets garbage for an answer, of a real Placement: it fails or succeeds as a whole, and
-// once Placement answers again, a repetition leaves what there would be without the fault.
+// once Placement answers again, a repetition leaves what there would be without the fault. Each kind of garbage is tried at one of these, with
+// -spoil-each at each.
 func TestSpoiltPlacement(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server: make long runs it")
@@ -264,40 +268,53 @@ func TestSpoiltPlacement(t *testing.T) {
 	if _, _, err := fleet.Publish(t.Context(), clean, b, fleettest.Capacity()); err != nil {
 		t.Fatal(err)
 	}
-	failed := 0
-	for name, handle := range garbage {
-		for _, passed := range []bool{false, true} {
-			for _, step := range steps {
-				proxy.how.Store(&fault{handle, passed})
-				proxy.next.Store(int64(1 + random.IntN(4)))
-				openstack.Hurry(t, time.Minute)
-				if name == "no answer" || name == "no end" {
-					openstack.Hurry(t, 2*time.Second)
-				}
-				l, err := openstack.Connect(t.Context(), proxy.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if step.do(l) != nil {
-					failed++
-				}
-				proxy.next.Store(0)
-				sum := claimed()
-				if now := sum["a"]/1e5 + sum["b"]/1e6; now != step.want[0] && now != step.want[1] {
-					t.Errorf("%s, %s (passed on: %v): half of it was done: %v", name, step.name, passed, sum)
-				}
-				if err := step.do(clean); err != nil {
-					t.Fatalf("%s, repeated %s: %v", name, step.name, err)
-				}
-				sum = claimed()
-				if now := sum["a"]/1e5 + sum["b"]/1e6; now != step.want[1] {
-					t.Errorf("%s, repeated %s: %v", name, step.name, sum)
-				}
+	type kind struct {
+		name   string
+		passed bool
+	}
+	var kinds []kind
+	for name := range garbage {
+		kinds = append(kinds, kind{name, false}, kind{name, true})
+	}
+	stride := len(steps)
+	if *spoilEach {
+		stride = 1
+	}
+	times, failed := 0, 0
+	for first := 0; first < len(kinds); first += stride {
+		for i, step := range steps {
+			k := kinds[(first+i)%len(kinds)]
+			times++
+			proxy.how.Store(&fault{garbage[k.name], k.passed})
+			proxy.next.Store(int64(1 + random.IntN(4)))
+			openstack.Hurry(t, time.Minute)
+			if k.name == "no answer" || k.name == "no end" {
+				openstack.Hurry(t, 2*time.Second)
+			}
+			l, err := openstack.Connect(t.Context(), proxy.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if step.do(l) != nil {
+				failed++
+			}
+			proxy.next.Store(0)
+			sum := claimed()
+			if now := sum["a"]/1e5 + sum["b"]/1e6; now != step.want[0] && now != step.want[1] {
+				t.Errorf("%+v, %s: half of it was done: %v", k, step.name, sum)
+			}
+			if err := step.do(clean); err != nil {
+				t.Fatalf("%+v, repeated %s: %v", k, step.name, err)
+			}
+			sum = claimed()
+			if now := sum["a"]/1e5 + sum["b"]/1e6; now != step.want[1] {
+				t.Errorf("%+v, repeated %s: %v", k, step.name, sum)
 			}
 		}
 	}
-	if failed < 40 {
-		t.Errorf("only %d of the faults were noticed", failed)
+	t.Logf("%d of %d faults were noticed", failed, times)
+	if failed < times/3 {
+		t.Errorf("only %d of %d faults were noticed", failed, times)
 	}
 	if diff := cmp.Diff(map[string]int{"a": 0, "b": 0}, claimed()); diff != "" {
 		t.Error(diff)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +25,7 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-var killEach = flag.Bool("kill-each", false, "kill Placement at each request of each command, not only at the last and those that write claims")
+var killEach = flag.Bool("kill-each", false, "kill Placement before and after each request of each command, not once at each that writes claims")
 
 // A VM that is on both simulated hosts: where it runs is what the file `where` says, which stands for libvirt.
 const (
@@ -49,7 +50,8 @@ type killing struct {
 	looks  int
 }
 
-// Placement is killed at each request of place, release and migrate that writes a claim, and at the last of each (with -kill-each at any):
+// Placement is killed at each request of place, release and migrate that writes a claim, and at the last of each, before it sees it or before
+// its answer arrives, at random (with -kill-each at any request, and both):
 // the command says so, what is left is found and healed, and the guarantee is always kept where the VM runs, claimed at one host and, while
 // it migrates, at two.
 func TestKilledAtWrites(t *testing.T) {
@@ -155,8 +157,8 @@ func (k *killing) must(verb string, args ...string) {
 	}
 }
 
-// each runs a command again and again, each time after prepare and with Placement killed at the next of its requests, first before it sees
-// that, then before its answer arrives; after that heal is called with Placement back.
+// each runs a command again and again, each time after prepare and with Placement killed at the next of its requests; after that heal is
+// called with Placement back.
 func (k *killing) each(what string, args []string, prepare func(), heal func()) {
 	k.t.Helper()
 	begin, runs, failed := time.Now(), 0, 0
@@ -171,7 +173,11 @@ func (k *killing) each(what string, args []string, prepare func(), heal func()) 
 		if !*killEach && n < len(requests)-1 && (strings.HasPrefix(requests[n], "GET") || strings.Contains(requests[n], " /traits/")) {
 			continue
 		}
-		for _, answers := range []bool{false, true} {
+		both := []bool{false, true}
+		if one := rand.IntN(2); !*killEach {
+			both = both[one : one+1]
+		}
+		for _, answers := range both {
 			prepare()
 			k.placement.KillAt(n+1, "", answers)
 			_, err := k.run(args...)
