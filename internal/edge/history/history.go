@@ -148,7 +148,7 @@ func (m *Memory) noteLinks(v *model.View) {
 	for i := range v.Bandwidth.Links {
 		l := &v.Bandwidth.Links[i]
 		m.pfs.add(l.PF, l.PF, v.Carried(l))
-		m.capacity[l.PF] = uint64(max(0, l.Capacity))
+		m.capacity[l.PF] = l.Carries.Bits
 	}
 }
 

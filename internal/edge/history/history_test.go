@@ -46,7 +46,7 @@ func (w *world) next(t *rapid.T) *model.View {
 		if flip(t, "link") {
 			v.Bandwidth.Links = append(v.Bandwidth.Links, model.LinkState{
 				PF: pf, Carried: rapid.Float64Range(0, 1e10).Draw(t, "bits"),
-				Capacity: float64(rapid.IntRange(1, 9).Draw(t, "capacity")),
+				Capacity: 1, Carries: model.Capacity{Bits: rapid.Uint64Range(2, 9).Draw(t, "capacity")},
 			})
 		}
 	}

@@ -160,7 +160,7 @@ func (n naive) pad(out *api.History, q answer.HistoryQuery) {
 		for _, v := range n.snapshots() {
 			for _, l := range v.Bandwidth.Links {
 				if l.PF == out.Links[i].PF {
-					out.Links[i].Capacity = uint64(l.Capacity)
+					out.Links[i].Capacity = l.Carries.Bits
 				}
 			}
 		}

@@ -61,8 +61,9 @@ function troubleTile(s) {
 function pfRow(pf, link) {
   const c = pf.vfs;
   const cell = (kind, n, word) => n > 0 && h('span', { class: `cells ${kind}` }, Array.from({ length: Math.min(n, 256) }, () => h('i')), h('span', { class: 'sr' }, `${n} ${word}, `));
-  const load = link?.capacity_bits_per_second ? link.sent_bits_per_second / link.capacity_bits_per_second : 0;
-  const promised = link?.capacity_bits_per_second ? (link.guaranteed?.bits_per_second ?? 0) / link.capacity_bits_per_second : 0;
+  const carries = link?.carries.bits_per_second ?? 0;
+  const load = carries ? link.sent_bits_per_second / carries : 0;
+  const promised = link?.guaranteed?.bits_per_second ?? 0;
   return h('tr', null,
     h('th', { scope: 'row' }, pf.pf, h('small', null, pf.network), !pf.managed && h('small', null, 'not in sluice.yaml')),
     h('td', null, pf.link_up ? h('span', { class: 'good' }, '✓ up') : h('span', { class: 'bad' }, '▲ link down')),
@@ -70,8 +71,8 @@ function pfRow(pf, link) {
       h('small', null, owners(c).join(' · '))),
     h('td', { class: 'link' }, !pf.link_up ? h('small', null, 'carries nothing') : link ? [
       bar([['vf', load]], `link ${percent(load)} used`),
-      h('small', null, `${bits(link.sent_bits_per_second)} of ${bits(link.capacity_bits_per_second)} · ${percent(load)}`),
-      link.carries && h('small', null, `capacity ${link.carries.why}`),
+      h('small', null, `${bits(link.sent_bits_per_second)} of ${bits(carries)} · ${percent(load)}`),
+      h('small', null, `capacity ${link.carries.why}`),
       promised > 0 && h('small', { class: link.overcommitted ? 'bad' : '' }, `${link.overcommitted ? '▲ overcommitted: ' : ''}${rate(link.guaranteed)} guaranteed`),
       link.shortage && h('small', { class: 'bad' }, `▲ ${link.shortage.text}`),
     ] : h('small', null, 'unknown')));

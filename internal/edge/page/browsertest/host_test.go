@@ -181,7 +181,8 @@ func (h *host) shortage(v *model.View) {
 	lacks.Why, lacks.Remedy, lacks.ShortFor = "sends 1Gbit/s of the 2Gbit/s it is promised", takes.Remedy, 15*time.Second
 	v.Bandwidth.NICs = append(v.Bandwidth.NICs, lacks, takes)
 	v.Bandwidth.Links = append(v.Bandwidth.Links, model.LinkState{
-		PF: "pf2", Speed: 10e9, Capacity: 10e9, Carried: 9.9e9, Guaranteed: model.Rate{Bits: 2e9}, Shortage: &model.Shortage{
+		PF: "pf2", Speed: 10e9, Capacity: 8e9, Carries: model.Capacity{Bits: 10e9, Speed: 10e9}, Carried: 9.9e9, Guaranteed: model.Rate{Bits: 2e9},
+		Shortage: &model.Shortage{
 			Bits: 1e9, For: 15 * time.Second, Remedy: takes.Remedy, Text: h.name(0) + " lacks 1Gbit/s: " + h.name(1) + " takes 7Gbit/s",
 			Takers: []model.Taker{{NICID: takes.NICID, VMName: h.name(1), Path: model.PathVF, Sent: 7e9, Beyond: 7e9, Remedy: takes.Remedy}},
 		},

@@ -107,7 +107,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// marked checks that the page names who takes what a guarantee lacks: in the row of either VM, at the link, and in the summary.
+// marked checks that the page names who takes what a guarantee lacks: in the row of either VM, at the link, and in the summary. What a link
+// sends is a part of what it carries, not of what can be shared out of it.
 func (p *tab) marked() {
 	p.t.Helper()
 	row := func(i int) string {
@@ -119,6 +120,7 @@ func (p *tab) marked() {
 		row(1): "▲ takes 7 Gbit/s while others are short",
 		`[...document.querySelectorAll('.pfs tr')].find(e => e.textContent.startsWith('pf2'))`: "▲ " + shown(hostile[0]) + " lacks 1Gbit/s: " +
 			shown(hostile[1]) + " takes 7Gbit/s",
+		`[...document.querySelectorAll('.pfs tr')].find(e => e.textContent.startsWith('pf2')).querySelector('.link')`: "of 10 Gbit/s · 99 %",
 		`document.querySelector('.tiles')`: "▲ 2 short: " + shown(hostile[1]) + " takes most",
 	} {
 		p.until(fmt.Sprintf(`%s.textContent.includes(%q)`, place, want))
