@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/edge/answer"
@@ -51,31 +52,67 @@ func (l *liveLines) next(v *model.View) []string {
 	return lines
 }
 
-// verdicts reports changed verdicts. VMs that stay on virtio from the start are not reported.
+// verdicts reports changed verdicts. VMs that stay on virtio from the start are not reported, and of those that get a VF from the start the
+// first and the number of others.
 func (l *liveLines) verdicts(v *model.View) []string {
 	var lines []string
 	if v.Target == nil {
 		return nil
 	}
 	now := make(map[model.VMID]bool, len(v.Target.Reasons))
-	for _, r := range v.Target.Reasons {
+	var like alike
+	for i := range v.Target.Reasons {
+		r := &v.Target.Reasons[i]
 		now[r.VM] = r.Hold
 		if r.Hold == l.hold[r.VM] {
 			continue
 		}
-		said := cmp.Or(answer.Sentence(v, r.VM, r), string(r.VM)+" "+r.String())
+		said := cmp.Or(answer.Sentence(v, r.VM, *r), string(r.VM)+" "+r.String())
+		if vm := v.Snapshot.FindVM(r.VM); vm != nil && l.hold == nil {
+			verdict, _, _ := strings.Cut(strings.TrimPrefix(said, vm.Name), ":")
+			if like.seen(verdict+string(r.Code), len(lines)) {
+				continue
+			}
+		}
 		lines = append(lines, fmt.Sprintf("%s decide %s", clock(v.Snapshot.Time), printable(said)))
 	}
+	like.tell(lines)
 	l.hold = now
 	return lines
+}
+
+// alike counts lines that would say the same as an earlier one, by what they say.
+type alike struct {
+	first map[string]int // index of the line
+	more  map[int]int    // how many more there would be, by that index
+}
+
+// seen reports whether there is a line that says the same. Otherwise there will be one with this index.
+func (a *alike) seen(what string, next int) bool {
+	first, is := a.first[what]
+	switch {
+	case is:
+		a.more[first]++
+	case a.first == nil:
+		a.first, a.more = map[string]int{what: next}, map[int]int{}
+	default:
+		a.first[what] = next
+	}
+	return is
+}
+
+// tell adds to each line how many more there would be.
+func (a *alike) tell(lines []string) {
+	for i, n := range a.more {
+		lines[i] += fmt.Sprintf(", and %d more of the same kind", n)
+	}
 }
 
 // moves reports the moves that have ended, oldest first. Of similar repairs that ended together, as when a bridge gets all
 // its filters, it reports the first and the number of others.
 func (l *liveLines) moves(v *model.View) []string {
 	var lines []string
-	like := make(map[string]int) // index in lines of the first repair of a kind
-	more := make(map[int]int)    // number of further ones, by that index
+	var like alike
 	now := make(map[moveKey]bool, len(v.Recent))
 	for i := range slices.Backward(v.Recent) {
 		m := &v.Recent[i]
@@ -84,21 +121,14 @@ func (l *liveLines) moves(v *model.View) []string {
 		if l.done[key] {
 			continue
 		}
-		if m.Move.Kind == model.MoveRepair && m.Error == "" {
-			first, seen := like[firstStep(m)]
-			if seen {
-				more[first]++
-				continue
-			}
-			like[firstStep(m)] = len(lines)
+		if m.Move.Kind == model.MoveRepair && m.Error == "" && like.seen(firstStep(m), len(lines)) {
+			continue
 		}
 		report := answer.MoveOf(m)
 		report.Steps = []string{firstStep(m)}
 		lines = append(lines, moveLine(report))
 	}
-	for i, n := range more {
-		lines[i] += fmt.Sprintf(", and %d more of the same kind", n)
-	}
+	like.tell(lines)
 	l.done = now
 	return lines
 }

@@ -121,6 +121,29 @@ func TestLikeRepairsShareALine(t *testing.T) {
 	}
 }
 
+// At the start VMs that get a VF for the same reason take one line; later each has its own.
+func TestLikeVerdictsShareALine(t *testing.T) {
+	v := edgetest.View()
+	var out []model.Reason
+	for i := range 4 {
+		out = append(out, model.Reason{VM: v.Snapshot.VMs[i].ID, Code: model.CodePinned, Hold: i > 0})
+	}
+	v.Target = &model.Target{Reasons: out}
+	l, at := &liveLines{}, clock(edgetest.Now)+" decide "
+	if diff := cmp.Diff([]string{
+		at + "burst is on virtio and gets a VF: pinned, and 1 more of the same kind",
+		at + "db holds a VF: pinned",
+	}, l.verdicts(v)); diff != "" {
+		t.Error(diff)
+	}
+	for i := range out {
+		out[i].Hold = false
+	}
+	if lines := l.verdicts(v); len(lines) != 3 {
+		t.Errorf("later: %q", lines)
+	}
+}
+
 // The line of a repair names its step: the word repair alone explains nothing.
 func TestRepairsSayWhatTheyDo(t *testing.T) {
 	m := model.MoveStatus{Move: model.Move{
