@@ -20,7 +20,7 @@ type Bandwidth struct {
 	Delay      time.Duration `yaml:"delay" min:"1us" max:"10s" doc:"time until a limit is in force"`
 	Noise      float64       `yaml:"noise" min:"0" max:"1" doc:"standard deviation of readings, as a share"`
 	Lost       float64       `yaml:"lost" min:"0" max:"1" doc:"share of the readings that are lost"`
-	Tree       string        `yaml:"tree" enum:"auto|off" doc:"auto: under waterfill the kernel itself shares what the taps of a PF may send (one HTB tree); unset: off"`
+	Tree       string        `yaml:"tree" enum:"auto|off" doc:"auto: under waterfill a PF's taps share one HTB tree; unset: off"`
 	Packets    config.Rate   `yaml:"packets" doc:"packets/s that the host carries on virtio for all VMs together; unset: any"`
 	Capacity   []Capacity    `yaml:"capacity" doc:"what links really carry, where that differs from their speed"`
 	Classes    []Class       `yaml:"classes" doc:"classes of VMs"`
