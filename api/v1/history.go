@@ -69,7 +69,7 @@ type StepTime struct {
 type LinkHistory struct {
 	PF       string  `json:"pf"`
 	Bits     Figures `json:"sent_bits_per_second"`
-	Capacity uint64  `json:"capacity_bits_per_second,omitempty"` // 0: unknown
+	Capacity uint64  `json:"capacity_bits_per_second,omitempty"` // what it is taken to carry, see Link.Carries; 0: unknown
 }
 
 // WhatIf is what each policy would have achieved with the loads of the last hour: GET /v1/whatif. A separate process

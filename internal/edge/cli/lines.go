@@ -52,8 +52,8 @@ func (l *liveLines) next(v *model.View) []string {
 	return lines
 }
 
-// verdicts reports changed verdicts. VMs that stay on virtio from the start are not reported, and of those that get a VF from the start the
-// first and the number of others.
+// verdicts reports changed verdicts. VMs that stay on virtio from the start are not reported, and of those that get a VF from the start for
+// the same reason the first and the number of others.
 func (l *liveLines) verdicts(v *model.View) []string {
 	var lines []string
 	if v.Target == nil {
@@ -70,7 +70,7 @@ func (l *liveLines) verdicts(v *model.View) []string {
 		said := cmp.Or(answer.Sentence(v, r.VM, *r), string(r.VM)+" "+r.String())
 		if vm := v.Snapshot.FindVM(r.VM); vm != nil && l.hold == nil {
 			verdict, _, _ := strings.Cut(strings.TrimPrefix(said, vm.Name), ":")
-			if like.seen(verdict+string(r.Code), len(lines)) {
+			if like.repeats(verdict+string(r.Code), len(lines)) {
 				continue
 			}
 		}
@@ -87,8 +87,8 @@ type alike struct {
 	more  map[int]int    // how many more there would be, by that index
 }
 
-// seen reports whether there is a line that says the same. Otherwise there will be one with this index.
-func (a *alike) seen(what string, next int) bool {
+// repeats reports whether there is a line that says the same, and counts it. Otherwise there will be one with this index.
+func (a *alike) repeats(what string, next int) bool {
 	first, is := a.first[what]
 	switch {
 	case is:
@@ -121,7 +121,7 @@ func (l *liveLines) moves(v *model.View) []string {
 		if l.done[key] {
 			continue
 		}
-		if m.Move.Kind == model.MoveRepair && m.Error == "" && like.seen(firstStep(m), len(lines)) {
+		if m.Move.Kind == model.MoveRepair && m.Error == "" && like.repeats(firstStep(m), len(lines)) {
 			continue
 		}
 		report := answer.MoveOf(m)

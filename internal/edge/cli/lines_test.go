@@ -125,21 +125,23 @@ func TestLikeRepairsShareALine(t *testing.T) {
 func TestLikeVerdictsShareALine(t *testing.T) {
 	v := edgetest.View()
 	var out []model.Reason
-	for i := range 4 {
+	for i := range 5 {
 		out = append(out, model.Reason{VM: v.Snapshot.VMs[i].ID, Code: model.CodePinned, Hold: i > 0})
 	}
+	out[4].Code = model.CodeForeign
 	v.Target = &model.Target{Reasons: out}
 	l, at := &liveLines{}, clock(edgetest.Now)+" decide "
 	if diff := cmp.Diff([]string{
 		at + "burst is on virtio and gets a VF: pinned, and 1 more of the same kind",
 		at + "db holds a VF: pinned",
+		at + "quiet is on virtio and gets a VF: its VF was attached by somebody else",
 	}, l.verdicts(v)); diff != "" {
 		t.Error(diff)
 	}
 	for i := range out {
 		out[i].Hold = false
 	}
-	if lines := l.verdicts(v); len(lines) != 3 {
+	if lines := l.verdicts(v); len(lines) != 4 {
 		t.Errorf("later: %q", lines)
 	}
 }

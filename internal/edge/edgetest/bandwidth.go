@@ -13,7 +13,7 @@ func bandwidth() *model.Bandwidth {
 		At: Now, Period: 200 * time.Millisecond, Allocator: "waterfill", Changes: 340, Late: 1, Took: 900 * time.Microsecond,
 		Links: []model.LinkState{
 			{
-				PF: "pf0", Speed: 10e9, Capacity: 9.4e9, Carries: model.Capacity{Bits: 10e9, Speed: 10e9, Source: model.CapacityDriver}.Inferred(9.4e9),
+				PF: "pf0", Speed: 10e9, Capacity: 9e9, Carries: model.Capacity{Bits: 10e9, Speed: 10e9, Source: model.CapacityDriver}.Inferred(9.4e9),
 				Packets: 800000, Carried: 9.3e9, Guaranteed: model.Rate{Bits: 6e9, Packets: 200000}, Shortage: shortage(),
 			},
 			{

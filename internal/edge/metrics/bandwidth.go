@@ -18,7 +18,7 @@ func (e emitter) bandwidth(x *answer.Index) {
 	for i := range b.Links {
 		l := &b.Links[i]
 		e.send(linkSpeed, float64(l.Speed)/8, l.PF)
-		e.send(linkCapacity, l.Capacity/8, l.PF)
+		e.send(linkCapacity, float64(l.Carries.Bits)/8, l.PF)
 		e.send(linkSent, x.Carried(l)/8, l.PF)
 		e.send(linkTxBytes, l.Total.TxBytes, l.PF)
 		e.send(linkRxBytes, l.Total.RxBytes, l.PF)

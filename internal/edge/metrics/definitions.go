@@ -107,7 +107,7 @@ var (
 	latePeriods  = counter("bandwidth_late_periods_total", "Periods without readings since the start.")
 
 	linkSpeed    = gauge("link_speed_bytes_per_second", "Speed of the PF's link.", "pf")
-	linkCapacity = gauge("link_capacity_bytes_per_second", "Observed capacity of the PF's link, which is what is shared out.", "pf")
+	linkCapacity = gauge("link_capacity_bytes_per_second", "What the PF's link is taken to carry.", "pf")
 	linkSent     = gauge("link_transmit_bytes_per_second", "What all NICs behind the PF sent in the last period, on the wire: at most the "+
 		"link's speed, and 0 while the link is down.", "pf")
 	linkTxBytes = counter("link_transmit_bytes_total", "Bytes on the wire that all NICs behind the PF have sent, as far as it can carry them.",

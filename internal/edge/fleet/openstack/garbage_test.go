@@ -6,11 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -168,16 +170,24 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// faults spoils one answer of a Placement: the request with that number from now.
+// faults spoils one answer of a Placement: to the request with that number from now, or to that request that writes claims.
 type faults struct {
 	*httptest.Server
-	next atomic.Int64
-	how  atomic.Pointer[fault]
+	next   atomic.Int64
+	writes atomic.Bool // count only those that write claims
+	seen   atomic.Int64
+	hit    atomic.Int64
+	how    atomic.Pointer[fault]
 }
 
 type fault struct {
 	handle http.HandlerFunc
 	passed bool // Placement gets the request nevertheless, and its answer is lost
+}
+
+// counts reports whether a request counts.
+func (f *faults) counts(q *http.Request) bool {
+	return !f.writes.Load() || q.Method != http.MethodGet && strings.HasPrefix(q.URL.Path, "/allocations")
 }
 
 func spoil(t *testing.T, to string) *faults {
@@ -189,10 +199,12 @@ func spoil(t *testing.T, to string) *faults {
 	s := &faults{}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if s.next.Add(-1) != 0 {
+		s.seen.Add(1)
+		if !s.counts(q) || s.next.Add(-1) != 0 {
 			proxy.ServeHTTP(w, q)
 			return
 		}
+		s.hit.Add(1)
 		how := s.how.Load()
 		body, err := io.ReadAll(q.Body) // until then the server does not notice that the client is gone
 		if err != nil {
@@ -209,8 +221,8 @@ func spoil(t *testing.T, to string) *faults {
 }
 
 // Whatever request of a round, of place, migrate and release gets garbage for an answer, of a real Placement: it fails or succeeds as a whole, and
-// once Placement answers again, a repetition leaves what there would be without the fault. Each kind of garbage is tried at one of these, with
-// -spoil-each at each.
+// once Placement answers again, a repetition leaves what there would be without the fault. Half of the requests write claims. Each kind of
+// garbage is tried at one of these, with -spoil-each at each.
 func TestSpoiltPlacement(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server: make long runs it")
@@ -223,7 +235,9 @@ func TestSpoiltPlacement(t *testing.T) {
 	proxy := spoil(t, at)
 	a, b := fleettest.Host("a"), fleettest.Host("b")
 	macs := []string{fleettest.MAC(1)}
-	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
+	t.Logf("seed %d", seed)
 	claimed := func() map[string]int {
 		s, err := clean.Fleet(t.Context())
 		if err != nil {
@@ -268,14 +282,25 @@ func TestSpoiltPlacement(t *testing.T) {
 	if _, _, err := fleet.Publish(t.Context(), clean, b, fleettest.Capacity()); err != nil {
 		t.Fatal(err)
 	}
+	requests := make([]int64, len(steps)) // of each once all traits exist
+	for range 2 {
+		for i, step := range steps {
+			requests[i] = -proxy.seen.Load()
+			if err := step.do(connect(t, proxy.URL)); err != nil {
+				t.Fatal(err)
+			}
+			requests[i] += proxy.seen.Load()
+		}
+	}
 	type kind struct {
 		name   string
 		passed bool
 	}
 	var kinds []kind
-	for name := range garbage {
+	for _, name := range slices.Sorted(maps.Keys(garbage)) {
 		kinds = append(kinds, kind{name, false}, kind{name, true})
 	}
+	random.Shuffle(len(kinds), func(i, k int) { kinds[i], kinds[k] = kinds[k], kinds[i] })
 	stride := len(steps)
 	if *spoilEach {
 		stride = 1
@@ -283,38 +308,40 @@ func TestSpoiltPlacement(t *testing.T) {
 	times, failed := 0, 0
 	for first := 0; first < len(kinds); first += stride {
 		for i, step := range steps {
-			k := kinds[(first+i)%len(kinds)]
+			k, at, writes := kinds[(first+i)%len(kinds)], 1+random.Int64N(requests[i]), false
+			if step.name != "publish" && random.IntN(2) == 0 {
+				at, writes = 1, true
+			}
+			what := fmt.Sprintf("%+v, %s, request %d (of those that write claims: %t)", k, step.name, at, writes)
 			times++
-			proxy.how.Store(&fault{garbage[k.name], k.passed})
-			proxy.next.Store(int64(1 + random.IntN(4)))
 			openstack.Hurry(t, time.Minute)
 			if k.name == "no answer" || k.name == "no end" {
 				openstack.Hurry(t, 2*time.Second)
 			}
-			l, err := openstack.Connect(t.Context(), proxy.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := connect(t, proxy.URL)
+			proxy.how.Store(&fault{garbage[k.name], k.passed})
+			proxy.writes.Store(writes)
+			proxy.next.Store(at)
 			if step.do(l) != nil {
 				failed++
 			}
 			proxy.next.Store(0)
 			sum := claimed()
 			if now := sum["a"]/1e5 + sum["b"]/1e6; now != step.want[0] && now != step.want[1] {
-				t.Errorf("%+v, %s: half of it was done: %v", k, step.name, sum)
+				t.Errorf("%s: half of it was done: %v", what, sum)
 			}
 			if err := step.do(clean); err != nil {
-				t.Fatalf("%+v, repeated %s: %v", k, step.name, err)
+				t.Fatalf("%s, repeated: %v", what, err)
 			}
 			sum = claimed()
 			if now := sum["a"]/1e5 + sum["b"]/1e6; now != step.want[1] {
-				t.Errorf("%+v, repeated %s: %v", k, step.name, sum)
+				t.Errorf("%s, repeated: %v", what, sum)
 			}
 		}
 	}
-	t.Logf("%d of %d faults were noticed", failed, times)
-	if failed < times/3 {
-		t.Errorf("only %d of %d faults were noticed", failed, times)
+	t.Logf("%d faults, of which %d were in the way and %d made a request fail; requests %v", times, proxy.hit.Load(), failed, requests)
+	if hit := int(proxy.hit.Load()); hit < times || failed < hit*3/4 {
+		t.Errorf("%d faults, of which %d were in the way and %d made a request fail", times, hit, failed)
 	}
 	if diff := cmp.Diff(map[string]int{"a": 0, "b": 0}, claimed()); diff != "" {
 		t.Error(diff)

@@ -25,7 +25,7 @@ import (
 	"sluice/internal/tests/testkit"
 )
 
-var killEach = flag.Bool("kill-each", false, "kill Placement before and after each request of each command, not once at each that writes claims")
+var killEach = flag.Bool("kill-each", false, "kill Placement before and after each request of each command, not once at the last and at each that writes claims")
 
 // A VM that is on both simulated hosts: where it runs is what the file `where` says, which stands for libvirt.
 const (
@@ -51,8 +51,7 @@ type killing struct {
 }
 
 // Placement is killed at each request of place, release and migrate that writes a claim, and at the last of each, before it sees it or before
-// its answer arrives, at random (with -kill-each at any request, and both):
-// the command says so, what is left is found and healed, and the guarantee is always kept where the VM runs, claimed at one host and, while
+// its answer arrives, at random, or both if there is one such request (with -kill-each both at any request): the command says so, what is left is found and healed, and the guarantee is always kept where the VM runs, claimed at one host and, while
 // it migrates, at two.
 func TestKilledAtWrites(t *testing.T) {
 	if testing.Short() {
@@ -169,15 +168,18 @@ func (k *killing) each(what string, args []string, prepare func(), heal func()) 
 	}
 	requests := k.placement.Requests()
 	heal()
-	for n := range requests {
-		if !*killEach && n < len(requests)-1 && (strings.HasPrefix(requests[n], "GET") || strings.Contains(requests[n], " /traits/")) {
-			continue
+	var at []int
+	for n, request := range requests {
+		if *killEach || n == len(requests)-1 || !strings.HasPrefix(request, "GET") && !strings.Contains(request, " /traits/") {
+			at = append(at, n)
 		}
-		both := []bool{false, true}
-		if one := rand.IntN(2); !*killEach {
-			both = both[one : one+1]
+	}
+	for _, n := range at {
+		sides := []bool{false, true}
+		if !*killEach && len(at) > 1 {
+			sides = []bool{rand.IntN(2) == 0}
 		}
-		for _, answers := range both {
+		for _, answers := range sides {
 			prepare()
 			k.placement.KillAt(n+1, "", answers)
 			_, err := k.run(args...)
@@ -199,7 +201,7 @@ func (k *killing) each(what string, args []string, prepare func(), heal func()) 
 			}
 			heal()
 			if k.t.Failed() {
-				k.t.FailNow()
+				k.t.Fatalf("%s, Placement killed at request %d (%s), which it answers: %t: see above", what, n+1, requests[n], answers)
 			}
 		}
 	}

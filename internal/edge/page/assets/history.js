@@ -48,7 +48,6 @@ class Memory {
     for (const l of answer.links) {
       let mine = this.links.get(l.pf);
       if (!mine) this.links.set(l.pf, mine = { pf: l.pf, sent: [] });
-      mine.capacity = l.capacity_bits_per_second ?? 0;
       put(mine.sent, l.sent_bits_per_second);
     }
     this.length += gap + more;
