@@ -76,12 +76,7 @@ func TestOpenVSwitch(t *testing.T) {
 		}
 		figures := l.stop()
 		l.save(figures)
-		for _, f := range figures {
-			if f.LostMedian > lossLimit {
-				t.Errorf("half of the %ss lost %d packets of 100 a second %s %s or more, want at most %d", f.Kind, f.LostMedian, f.Direction, f.VM,
-					lossLimit)
-			}
-		}
+		l.judge(figures)
 		r.reach("vm1")
 		r.clean()
 	}
