@@ -60,7 +60,7 @@ func (l *liveLines) verdicts(v *model.View) []string {
 		return nil
 	}
 	now := make(map[model.VMID]bool, len(v.Target.Reasons))
-	var like alike
+	like := alike{}
 	for i := range v.Target.Reasons {
 		r := &v.Target.Reasons[i]
 		now[r.VM] = r.Hold
@@ -81,30 +81,27 @@ func (l *liveLines) verdicts(v *model.View) []string {
 	return lines
 }
 
-// alike counts lines that would say the same as an earlier one, by what they say.
-type alike struct {
-	first map[string]int // index of the line
-	more  map[int]int    // how many more there would be, by that index
-}
+// alike counts lines that would say the same, by what they say: the index of the first, and how many more there would be.
+type alike map[string]struct{ first, more int }
 
 // repeats reports whether there is a line that says the same, and counts it. Otherwise there will be one with this index.
-func (a *alike) repeats(what string, next int) bool {
-	first, is := a.first[what]
-	switch {
-	case is:
-		a.more[first]++
-	case a.first == nil:
-		a.first, a.more = map[string]int{what: next}, map[int]int{}
-	default:
-		a.first[what] = next
+func (a alike) repeats(what string, next int) bool {
+	c, is := a[what]
+	if is {
+		c.more++
+	} else {
+		c.first = next
 	}
+	a[what] = c
 	return is
 }
 
 // tell adds to each line how many more there would be.
-func (a *alike) tell(lines []string) {
-	for i, n := range a.more {
-		lines[i] += fmt.Sprintf(", and %d more of the same kind", n)
+func (a alike) tell(lines []string) {
+	for _, c := range a {
+		if c.more > 0 {
+			lines[c.first] += fmt.Sprintf(", and %d more of the same kind", c.more)
+		}
 	}
 }
 
@@ -112,7 +109,7 @@ func (a *alike) tell(lines []string) {
 // its filters, it reports the first and the number of others.
 func (l *liveLines) moves(v *model.View) []string {
 	var lines []string
-	var like alike
+	like := alike{}
 	now := make(map[moveKey]bool, len(v.Recent))
 	for i := range slices.Backward(v.Recent) {
 		m := &v.Recent[i]

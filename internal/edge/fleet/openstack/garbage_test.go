@@ -23,6 +23,7 @@ import (
 	"sluice/internal/edge/fleet"
 	"sluice/internal/edge/fleet/fleettest"
 	"sluice/internal/edge/fleet/openstack"
+	"sluice/internal/edge/fleet/placementtest"
 )
 
 var spoilEach = flag.Bool("spoil-each", false, "give each kind of garbage for an answer at each of what is asked of Placement, not at one of them")
@@ -170,24 +171,17 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// faults spoils one answer of a Placement: to the request with that number from now, or to that request that writes claims.
+// faults spoils one answer of a Placement: the request with that number from now.
 type faults struct {
 	*httptest.Server
-	next   atomic.Int64
-	writes atomic.Bool // count only those that write claims
-	seen   atomic.Int64
-	hit    atomic.Int64
-	how    atomic.Pointer[fault]
+	next atomic.Int64
+	hit  atomic.Int64 // how many it has spoilt
+	how  atomic.Pointer[fault]
 }
 
 type fault struct {
 	handle http.HandlerFunc
 	passed bool // Placement gets the request nevertheless, and its answer is lost
-}
-
-// counts reports whether a request counts.
-func (f *faults) counts(q *http.Request) bool {
-	return !f.writes.Load() || q.Method != http.MethodGet && strings.HasPrefix(q.URL.Path, "/allocations")
 }
 
 func spoil(t *testing.T, to string) *faults {
@@ -199,8 +193,7 @@ func spoil(t *testing.T, to string) *faults {
 	s := &faults{}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		s.seen.Add(1)
-		if !s.counts(q) || s.next.Add(-1) != 0 {
+		if s.next.Add(-1) != 0 {
 			proxy.ServeHTTP(w, q)
 			return
 		}
@@ -221,18 +214,18 @@ func spoil(t *testing.T, to string) *faults {
 }
 
 // Whatever request of a round, of place, migrate and release gets garbage for an answer, of a real Placement: it fails or succeeds as a whole, and
-// once Placement answers again, a repetition leaves what there would be without the fault. Half of the requests write claims. Each kind of
-// garbage is tried at one of these, with -spoil-each at each.
+// once Placement answers again, a repetition leaves what there would be without the fault. Every other time it is the request that writes the
+// claim. Each kind of garbage is tried at one of these, with -spoil-each at each.
 func TestSpoiltPlacement(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server: make long runs it")
 	}
-	at := placement(t)
-	clean, err := openstack.Connect(t.Context(), at)
+	server := placementtest.Start(t)
+	clean, err := openstack.Connect(t.Context(), server.Direct())
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := spoil(t, at)
+	proxy := spoil(t, server.Direct())
 	a, b := fleettest.Host("a"), fleettest.Host("b")
 	macs := []string{fleettest.MAC(1)}
 	seed := uint64(time.Now().UnixNano())
@@ -282,14 +275,21 @@ func TestSpoiltPlacement(t *testing.T) {
 	if _, _, err := fleet.Publish(t.Context(), clean, b, fleettest.Capacity()); err != nil {
 		t.Fatal(err)
 	}
-	requests := make([]int64, len(steps)) // of each once all traits exist
+	writes := func(request string) bool {
+		return !strings.HasPrefix(request, http.MethodGet) && strings.Contains(request, " /allocations")
+	}
+	requests := make([][]string, len(steps)) // of each once all traits exist
 	for range 2 {
 		for i, step := range steps {
-			requests[i] = -proxy.seen.Load()
-			if err := step.do(connect(t, proxy.URL)); err != nil {
+			l := connect(t, server.URL)
+			server.KillAt(0, "", false) // never: it lists the requests from here on
+			if err := step.do(l); err != nil {
 				t.Fatal(err)
 			}
-			requests[i] += proxy.seen.Load()
+			requests[i] = server.Requests()
+			if step.name != "publish" && !slices.ContainsFunc(requests[i], writes) {
+				t.Fatalf("%s writes no claim: %q", step.name, requests[i])
+			}
 		}
 	}
 	type kind struct {
@@ -308,11 +308,11 @@ func TestSpoiltPlacement(t *testing.T) {
 	times, failed := 0, 0
 	for first := 0; first < len(kinds); first += stride {
 		for i, step := range steps {
-			k, at, writes := kinds[(first+i)%len(kinds)], 1+random.Int64N(requests[i]), false
-			if step.name != "publish" && random.IntN(2) == 0 {
-				at, writes = 1, true
+			k, at := kinds[(first+i)%len(kinds)], random.IntN(len(requests[i]))
+			if write := slices.IndexFunc(requests[i], writes); write >= 0 && random.IntN(2) == 0 {
+				at = write
 			}
-			what := fmt.Sprintf("%+v, %s, request %d (of those that write claims: %t)", k, step.name, at, writes)
+			what := fmt.Sprintf("%+v, %s, request %d (%s)", k, step.name, at+1, requests[i][at])
 			times++
 			openstack.Hurry(t, time.Minute)
 			if k.name == "no answer" || k.name == "no end" {
@@ -320,8 +320,7 @@ func TestSpoiltPlacement(t *testing.T) {
 			}
 			l := connect(t, proxy.URL)
 			proxy.how.Store(&fault{garbage[k.name], k.passed})
-			proxy.writes.Store(writes)
-			proxy.next.Store(at)
+			proxy.next.Store(int64(at + 1))
 			if step.do(l) != nil {
 				failed++
 			}
@@ -339,7 +338,6 @@ func TestSpoiltPlacement(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d faults, of which %d were in the way and %d made a request fail; requests %v", times, proxy.hit.Load(), failed, requests)
 	if hit := int(proxy.hit.Load()); hit < times || failed < hit*3/4 {
 		t.Errorf("%d faults, of which %d were in the way and %d made a request fail", times, hit, failed)
 	}
