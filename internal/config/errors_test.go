@@ -53,6 +53,7 @@ func TestComplaints(t *testing.T) {
 		{"nan", "params: {tau: .nan}", `s:1:15: params.tau: ".nan" is not a number; write a number such as 2 or 0.5, without a unit`},
 		{"param is text", "params: {tau: 10s}", `s:1:15: params.tau: "10s" is not a number; write a number such as 2 or 0.5, without a unit`},
 		{"no bool", "guest_agent: {enabled: yes}", `s:1:24: guest_agent.enabled: "yes" is neither true nor false; write true or false`},
+		{"bool for a word", "bandwidth: {tree: true}", `s:1:19: bandwidth.tree: "true" is not one of auto, off; write one of these`},
 		{"number for text", "vms: [{match: 17}]", `s:1:15: vms[0].match: "17" is not text; put it in quotes: "17"`},
 		{"no value", "policy:", `s:1:1: policy: has no value; give it one or remove the key`},
 		{"control characters", `policy: "a\nb"`, `s:1:9: policy: "a\nb" has line breaks or control characters; write it on one line`},

@@ -89,7 +89,18 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 		notes = append(notes, fmt.Sprintf("on virtio %s are not kept while nothing says how many the host carries; "+
 			"set bandwidth.packets in sluice.yaml", model.Rate{Packets: g.Packets}))
 	}
-	return append(notes, withoutVF(&o.SLA, vm, v.Snapshot)...), nil
+	return slices.Concat(notes, withoutVF(&o.SLA, vm, v.Snapshot), onForeignVF(o, vm)), nil
+}
+
+// onForeignVF says through which VFs the VM goes on sending as it likes: Sluice changes nothing of a VF that somebody else attached.
+func onForeignVF(o *model.Override, vm *model.VM) (notes []string) {
+	for i := range vm.NICs {
+		if n := &vm.NICs[i]; n.Named(o.NIC) && n.VF != model.NoVF && n.Ours() == model.NoVF {
+			notes = append(notes, fmt.Sprintf("%s has VF %s, which somebody else attached: Sluice does not limit it there; detach it if its guest "+
+				"can go on over virtio", n.Alias, n.VF))
+		}
+	}
+	return notes
 }
 
 // withoutVF says which parts of an SLA can be kept only on virtio: the VM then gets no VF.

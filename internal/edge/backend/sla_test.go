@@ -131,6 +131,24 @@ func TestWhatKeepsAVMFromVFsIsSaid(t *testing.T) {
 	}
 }
 
+// An SLA of a VM with a VF that is not Sluice's does not reach that VF, and the user is told.
+func TestSLAOfAForeignVF(t *testing.T) {
+	b := host(t, "")
+	v, _ := b.View()
+	nic := &v.Snapshot.FindVM("a").NICs[1]
+	nic.VF, nic.VFOwner = model.VFID{PF: "pf0", Index: 2}, model.OwnerForeign
+	for pattern, want := range map[string]string{
+		"": "ua-net1 has VF pf0/2, which somebody else attached: Sluice does not limit it there; detach it if its guest can go on " +
+			"over virtio",
+		"ua-net0": "",
+	} {
+		res, err := b.Do(t.Context(), set(1e9, pattern))
+		if got := strings.Join(res.Details, "\n"); err != nil || got != want {
+			t.Errorf("NIC %q: %q, %v", pattern, got, err)
+		}
+	}
+}
+
 // An SLA that cannot be kept is rejected with the calculation, and changes nothing.
 func TestSLAThatCannotBeKeptIsRefused(t *testing.T) {
 	class := set(1e9, "")

@@ -275,9 +275,6 @@ func TestSpoiltPlacement(t *testing.T) {
 	if _, _, err := fleet.Publish(t.Context(), clean, b, fleettest.Capacity()); err != nil {
 		t.Fatal(err)
 	}
-	writes := func(request string) bool {
-		return !strings.HasPrefix(request, http.MethodGet) && strings.Contains(request, " /allocations")
-	}
 	requests := make([][]string, len(steps)) // of each once all traits exist
 	for range 2 {
 		for i, step := range steps {
@@ -287,7 +284,7 @@ func TestSpoiltPlacement(t *testing.T) {
 				t.Fatal(err)
 			}
 			requests[i] = server.Requests()
-			if step.name != "publish" && !slices.ContainsFunc(requests[i], writes) {
+			if step.name != "publish" && !slices.ContainsFunc(requests[i], placementtest.WritesClaim) {
 				t.Fatalf("%s writes no claim: %q", step.name, requests[i])
 			}
 		}
@@ -309,7 +306,7 @@ func TestSpoiltPlacement(t *testing.T) {
 	for first := 0; first < len(kinds); first += stride {
 		for i, step := range steps {
 			k, at := kinds[(first+i)%len(kinds)], random.IntN(len(requests[i]))
-			if write := slices.IndexFunc(requests[i], writes); write >= 0 && random.IntN(2) == 0 {
+			if write := slices.IndexFunc(requests[i], placementtest.WritesClaim); write >= 0 && random.IntN(2) == 0 {
 				at = write
 			}
 			what := fmt.Sprintf("%+v, %s, request %d (%s)", k, step.name, at+1, requests[i][at])

@@ -170,7 +170,7 @@ func (k *killing) each(what string, args []string, prepare func(), heal func()) 
 	heal()
 	var at []int
 	for n, request := range requests {
-		if *killEach || n == len(requests)-1 || !strings.HasPrefix(request, "GET") && !strings.Contains(request, " /traits/") {
+		if *killEach || n == len(requests)-1 || placementtest.WritesClaim(request) {
 			at = append(at, n)
 		}
 	}

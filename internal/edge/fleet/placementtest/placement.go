@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -135,6 +136,11 @@ func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen
+}
+
+// WritesClaim reports whether a request that Requests lists writes what somebody claims.
+func WritesClaim(request string) bool {
+	return !strings.HasPrefix(request, http.MethodGet) && strings.Contains(request, " /allocations")
 }
 
 // Before has a function called before each request, with its method and path.
