@@ -27,7 +27,7 @@ bridge fdb show dev pf0 | sort
 for vf in /sys/class/net/pf0/device/virtfn*; do echo $(basename $vf) $(basename $(readlink $vf/driver)) $(cat $vf/driver_override); done`
 
 // TestQualify runs qualify beside a working daemon that has given a VF to a guest. qualify determines the capabilities of the emulated
-// NIC; it leaves the guest's VF alone and everything else as it was, even if it is killed halfway.
+// NIC and what the moves of another guest cost; it leaves the guest's VF alone and everything else as it was, even if it is killed halfway.
 func TestQualify(t *testing.T) {
 	r := newRig(t, qualifyConfig, "vm1", "vm2")
 	r.run("modprobe igbvf")
@@ -37,18 +37,14 @@ func TestQualify(t *testing.T) {
 	r.idle(60 * time.Second)
 	before := r.run(worldOfPF)
 
-	q := api.Qualification{}
-	text := r.run("sluice qualify pf0 --save -o json")
-	r.must(json.Unmarshal([]byte(text[strings.IndexByte(text, '{'):]), &q))
+	q := r.qualify()
 	r.judge(&q)
+	r.costs(&q)
 	r.same(before)
 	if now, err := r.holders(); err != nil || len(now) != 1 {
 		t.Errorf("VMs with a VF: %v, %v", now, err)
 	}
 	r.reach("vm1")
-
-	r.text()
-	r.same(before)
 	r.run("sluice reload")
 	if d := r.run("sluice doctor || true"); !strings.Contains(d, "max_tx_rate is enforced: no, by measurement") {
 		t.Errorf("doctor says\n%s", d)
@@ -87,8 +83,8 @@ func (r *rig) judge(q *api.Qualification) {
 	}
 }
 
-// text shows the report as text, with vm2 moved; docs/qualify.md contains it.
-func (r *rig) text() {
+// qualify returns what it saved, with vm2 moved, and logs the report as text; docs/qualify.md contains it.
+func (r *rig) qualify() (saved api.Qualification) {
 	r.t.Helper()
 	r.run("ping -c 1 -W 5 %s", lab.Address("vm2"))
 	text := r.run("sluice qualify pf0 --vm vm2 --save 2>/dev/null")
@@ -104,18 +100,23 @@ func (r *rig) text() {
 	if strings.Contains(text, "not measured:") {
 		r.t.Error("something was not measured")
 	}
-	var saved api.Qualification
 	r.must(json.Unmarshal([]byte(r.run("cat /var/lib/sluice/qualify/pf0.json")), &saved))
-	if len(saved.Paths) != 5 || saved.Moves == nil || saved.Moves.Moves != 4 {
-		r.t.Errorf("%d sizes, moves %+v", len(saved.Paths), saved.Moves)
+	return saved
+}
+
+// costs checks what packets and moves were measured to cost.
+func (r *rig) costs(q *api.Qualification) {
+	r.t.Helper()
+	if len(q.Paths) != 5 || q.Moves == nil || q.Moves.Moves != 4 {
+		r.t.Errorf("%d sizes, moves %+v", len(q.Paths), q.Moves)
 	}
-	for _, p := range saved.Paths {
+	for _, p := range q.Paths {
 		// QEMU or vhost handles each packet on virtio, which takes more than nothing and less than a second.
 		if cpu := p.Virtio.HostCPU; cpu == nil || *cpu < 100e-9 || *cpu > 0.1 || p.VF.HostCPU == nil {
 			r.t.Errorf("%d bytes: the host's CPU on virtio %v, on the VF %v", p.Size, show(cpu), show(p.VF.HostCPU))
 		}
 	}
-	r.t.Logf("what virtio costs more than the VF: %+v", saved.HostCPU)
+	r.t.Logf("what virtio costs more than the VF: %+v", q.HostCPU)
 }
 
 func show(x *float64) string {
