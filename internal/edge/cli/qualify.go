@@ -310,7 +310,11 @@ func printBoosts(w io.Writer, q *api.Qualification) {
 		fmt.Fprintln(w, "* a path carried less than that")
 	}
 	if l := q.Boost; l != nil {
-		fmt.Fprintf(w, "a line through it: a VF saves %.3g%% of the time at rest, and %.2g%% more for each 1,000 packets/s", l.AtRest, l.PerKpps)
+		more, slope := "more", l.PerKpps
+		if slope < 0 {
+			more, slope = "less", -slope
+		}
+		fmt.Fprintf(w, "a line through it: a VF saves %.2f%% of the time at rest, and %.2f%% %s for each 1,000 packets/s", l.AtRest, slope, more)
 		if model, ok := latencyModel(l); ok {
 			fmt.Fprintf(w, "\nas the simulator's model (a scenario's key): %s", model)
 		}

@@ -112,10 +112,12 @@ const qualified = `{"pf": "pf7", "scratch": "spare", "hardware": {"device": "808
  "host_cpu": {"seconds_per_packet": 0.00000153, "seconds_per_kilobyte": 0.00000025}}
 `
 
-// filled is a report of a link that was filled in two ways.
+// filled is a report of a link that was filled in two ways, and of VFs that gain less at higher rates.
 const filled = `{"pf": "pf8", "hardware": {"device": "8086:10c9", "driver": "igb"}, "capacity": [
  {"peer": "192.0.2.7:9179", "vlan": 0, "bits_per_second": 9410000000, "measured": "yes", "evidence": "9.4Gbit with 2 connections"},
- {"peer": "198.51.100.7:9179", "vlan": 20, "bits_per_second": 3000000000, "measured": "unknown", "evidence": "hosts limit it"}]}
+ {"peer": "198.51.100.7:9179", "vlan": 20, "bits_per_second": 3000000000, "measured": "unknown", "evidence": "hosts limit it"}],
+ "boosts": [{"payload": 16, "background_packets_per_second": 0, "boost_percent": 39.3}],
+ "boost": {"percent_at_rest": 39.281, "percent_per_1000_packets_per_second": -119.7, "most_percent": 78}}
 `
 
 // fakeDeps replaces the dependencies that main passes in.
