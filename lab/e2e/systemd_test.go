@@ -53,9 +53,9 @@ func TestPackageUnderSystemd(t *testing.T) {
 	step("started", r.startUnit)
 	step("restrictions in force", r.restricted)
 	step("plug and unplug", r.plugAndUnplug)
-	step("what another policy would have done", r.whatIf)
 	step("reload", r.reload)
 	step("the fleet's service", r.fleet)
+	step("what another policy would have done", r.whatIf) // wants a minute of history
 	step("restart during moves", r.restartDuringMoves)
 	step("upgrade", r.upgrade)
 	step("hung daemon", r.hang)
