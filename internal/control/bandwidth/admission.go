@@ -281,8 +281,8 @@ func (s *supply) howTo(list []claim) string {
 		ways = append(ways, "a port of Neutron: change its QoS policy, or above it `sluice sla set VM`")
 	}
 	if from("metadata") {
-		ways = append(ways, "metadata: `virsh metadata VM --uri urn:sluice:sla:1 --key sluice --live --config --edit`, or above it "+
-			"`sluice sla set VM`")
+		ways = append(ways, "metadata: replace it by `virsh metadata VM --uri urn:sluice:sla:1 --key sluice --live --config --set "+
+			"'<sla guarantee=\"1Gbit\"/>'`, or above it `sluice sla set VM`")
 	}
 	if from(".yaml") {
 		ways = append(ways, "a file: change it, then `sluice reload`")

@@ -11,8 +11,8 @@ import (
 func TestRemedyNamesCommands(t *testing.T) {
 	for source, want := range map[string]string{
 		"sluice sla set by bob": "set at run time: `sluice sla set VM` or `sluice sla clear VM`",
-		"metadata of b": "metadata: `virsh metadata VM --uri urn:sluice:sla:1 --key sluice --live --config --edit`, or above it " +
-			"`sluice sla set VM`",
+		"metadata of b": "metadata: replace it by `virsh metadata VM --uri urn:sluice:sla:1 --key sluice --live --config --set " +
+			"'<sla guarantee=\"1Gbit\"/>'`, or above it `sluice sla set VM`",
 		"sluice.yaml:4:5": "a file: change it, then `sluice reload`",
 		"":                "b: not known",
 	} {
