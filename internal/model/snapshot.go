@@ -473,6 +473,18 @@ func (s *Snapshot) VFBehind(id VMID, nic string) (*VF, *NIC) {
 	return s.FindVF(n.VF), n
 }
 
+// ForeignVFs returns the VFs that a VM has and somebody else attached, also those behind none of its NICs.
+func (s *Snapshot) ForeignVFs(id VMID) (list []*VF) {
+	for i := range s.PFs {
+		for k := range s.PFs[i].VFs {
+			if vf := &s.PFs[i].VFs[k]; vf.Holder == id && vf.Owner == OwnerForeign {
+				list = append(list, vf)
+			}
+		}
+	}
+	return list
+}
+
 // FindNIC returns the NIC with that alias, or nil.
 func (v *VM) FindNIC(alias string) *NIC {
 	return first(v.NICs, func(n *NIC) bool { return n.Alias == alias })

@@ -155,7 +155,7 @@ func vmAdvice(s *model.Snapshot, vm *model.VM, nets map[string]bool) (out []mode
 		return append(out, problem(vm.Name, "it has no virtio NIC to fall back to",
 			"add <interface> with <model type='virtio'/> on the PF's bridge"))
 	}
-	if holdsForeign(s, vm) {
+	if len(s.ForeignVFs(vm.ID)) > 0 {
 		out = append(out, problem(vm.Name, "it has a VF that Sluice did not attach, so Sluice leaves it alone",
 			"detach that VF if Sluice should decide"))
 	}
@@ -250,18 +250,6 @@ func nicAdvice(out []model.Problem, vm *model.VM, nic *model.NIC) []model.Proble
 			"use <interface type='bridge'> or 'network' in the host's network namespace"))
 	}
 	return out
-}
-
-// holdsForeign reports whether the VM has a VF that somebody else attached.
-func holdsForeign(s *model.Snapshot, vm *model.VM) bool {
-	for i := range s.PFs {
-		for k := range s.PFs[i].VFs {
-			if v := &s.PFs[i].VFs[k]; v.Holder == vm.ID && v.Owner == model.OwnerForeign {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // unique drops duplicates and keeps the order.

@@ -89,15 +89,16 @@ func (b *Backend) admit(o *model.Override, before, after []model.Override) (note
 		notes = append(notes, fmt.Sprintf("on virtio %s are not kept while nothing says how many the host carries; "+
 			"set bandwidth.packets in sluice.yaml", model.Rate{Packets: g.Packets}))
 	}
-	return slices.Concat(notes, withoutVF(&o.SLA, vm, v.Snapshot), onForeignVF(o, vm)), nil
+	return slices.Concat(notes, withoutVF(&o.SLA, vm, v.Snapshot), onForeignVF(o, vm, v.Snapshot)), nil
 }
 
-// onForeignVF says through which VFs the VM goes on sending as it likes: Sluice changes nothing of a VF that somebody else attached.
-func onForeignVF(o *model.Override, vm *model.VM) (notes []string) {
-	for i := range vm.NICs {
-		if n := &vm.NICs[i]; n.Named(o.NIC) && n.VF != model.NoVF && n.Ours() == model.NoVF {
+// onForeignVF says through which VFs the VM sends as it likes: Sluice does not limit those that somebody else attached.
+func onForeignVF(o *model.Override, vm *model.VM, snap *model.Snapshot) (notes []string) {
+	for _, vf := range snap.ForeignVFs(vm.ID) {
+		i := slices.IndexFunc(vm.NICs, func(n model.NIC) bool { return n.VF == vf.ID })
+		if i >= 0 && vm.NICs[i].Named(o.NIC) || i < 0 && o.NIC == "" {
 			notes = append(notes, fmt.Sprintf("%s has VF %s, which somebody else attached: Sluice does not limit it there; detach it if its guest "+
-				"can go on over virtio", n.Alias, n.VF))
+				"can go on over virtio", vm.Name, vf.ID))
 		}
 	}
 	return notes

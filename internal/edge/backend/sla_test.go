@@ -131,20 +131,31 @@ func TestWhatKeepsAVMFromVFsIsSaid(t *testing.T) {
 	}
 }
 
-// An SLA of a VM with a VF that is not Sluice's does not reach that VF, and the user is told.
+// An SLA of a VM with VFs that somebody else attached does not reach those, and the user is told.
 func TestSLAOfAForeignVF(t *testing.T) {
 	b := host(t, "")
 	v, _ := b.View()
-	nic := &v.Snapshot.FindVM("a").NICs[1]
-	nic.VF, nic.VFOwner = model.VFID{PF: "pf0", Index: 2}, model.OwnerForeign
-	for pattern, want := range map[string]string{
-		"": "ua-net1 has VF pf0/2, which somebody else attached: Sluice does not limit it there; detach it if its guest can go on " +
-			"over virtio",
-		"ua-net0": "",
-	} {
-		res, err := b.Do(t.Context(), set(1e9, pattern))
-		if got := strings.Join(res.Details, "\n"); err != nil || got != want {
-			t.Errorf("NIC %q: %q, %v", pattern, got, err)
+	nics, pf := v.Snapshot.FindVM("a").NICs, &v.Snapshot.PFs[0]
+	for i, owner := range []model.Owner{model.OwnerSluice, model.OwnerForeign, model.OwnerForeign, model.OwnerForeign} {
+		holder := model.VMID("a")
+		if i == 3 {
+			holder = "b"
+		}
+		pf.VFs = append(pf.VFs, model.VF{ID: model.VFID{PF: "pf0", Index: i}, Holder: holder, Owner: owner})
+		if i < len(nics) { // the third VF is behind none of its NICs
+			nics[i].VF, nics[i].VFOwner = pf.VFs[i].ID, owner
+		}
+	}
+	note := func(vf string) string {
+		return "db has VF " + vf + ", which somebody else attached: Sluice does not limit it there; detach it if its guest can go on over virtio"
+	}
+	for _, c := range []struct {
+		nic  string
+		want []string
+	}{{"ua-net0", nil}, {"ua-net1", []string{note("pf0/1")}}, {"", []string{note("pf0/1"), note("pf0/2")}}} {
+		res, err := b.Do(t.Context(), set(1e9, c.nic))
+		if diff := cmp.Diff(c.want, res.Details); err != nil || diff != "" {
+			t.Errorf("NIC %q: %v, %s", c.nic, err, diff)
 		}
 	}
 }
