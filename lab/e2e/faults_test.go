@@ -149,13 +149,13 @@ func (r faultRig) step(name string, f func()) {
 // TestFaultsOfPrograms: the daemon, libvirtd and guest agents die, hang and lie.
 func TestFaultsOfPrograms(t *testing.T) {
 	r := newFaultRig(t)
-	for i := range 2 { // TestKillDuringMoves has six more
+	for i := range 2 { // TestKillDuringMoves has six more, of moves without a rival
 		r.step("kill -9 while the VF moves", func() {
 			vm := []string{"vm2", "vm1"}[i%2] // the one that does not hold the VF
 			r.settle(map[string]string{"vm1": "vm2", "vm2": "vm1"}[vm])
 			r.favour(vm)
 			r.underWay()
-			time.Sleep(time.Duration(i) * 700 * time.Millisecond) // another step each time; no step is safer than another
+			time.Sleep(time.Duration(i) * 1200 * time.Millisecond) // while the one gives the VF up, and when the other gets it
 			r.kill()
 			r.settle(vm)
 		})

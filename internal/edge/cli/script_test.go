@@ -116,7 +116,8 @@ const qualified = `{"pf": "pf7", "scratch": "spare", "hardware": {"device": "808
 const filled = `{"pf": "pf8", "hardware": {"device": "8086:10c9", "driver": "igb"}, "capacity": [
  {"peer": "192.0.2.7:9179", "vlan": 0, "bits_per_second": 9410000000, "measured": "yes", "evidence": "9.4Gbit with 2 connections"},
  {"peer": "198.51.100.7:9179", "vlan": 20, "bits_per_second": 3000000000, "measured": "unknown", "evidence": "hosts limit it"}],
- "boosts": [{"payload": 16, "background_packets_per_second": 0, "boost_percent": 39.3}],
+ "boosts": [{"payload": 16, "background_packets_per_second": 0, "boost_percent": 39.281},
+  {"payload": 16, "background_packets_per_second": 1000, "boost_percent": -80.419}],
  "boost": {"percent_at_rest": 39.281, "percent_per_1000_packets_per_second": -119.7, "most_percent": 78}}
 `
 
