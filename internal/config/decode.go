@@ -175,7 +175,7 @@ func (d *decoder) scalar(path string, n ast.Node, v reflect.Value, tag reflect.S
 	if !ok {
 		return
 	}
-	err := set(v, text, quoted || tag.Get("enum") != "") // whatever is no text is none of the words either
+	err := set(v, text, quoted || tag.Get("enum") != "") // what is not text is not one of the words either
 	if err == nil {
 		err = within(v, text, tag)
 	}

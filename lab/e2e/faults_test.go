@@ -155,7 +155,7 @@ func TestFaultsOfPrograms(t *testing.T) {
 			r.settle(map[string]string{"vm1": "vm2", "vm2": "vm1"}[vm])
 			r.favour(vm)
 			r.underWay()
-			time.Sleep(time.Duration(i) * 1200 * time.Millisecond) // while the one gives the VF up, and when the other gets it
+			time.Sleep(time.Duration(i) * 1200 * time.Millisecond) // when the one begins to give the VF up, and about when the other gets it
 			r.kill()
 			r.settle(vm)
 		})

@@ -135,17 +135,15 @@ func TestWhatKeepsAVMFromVFsIsSaid(t *testing.T) {
 func TestSLAOfAForeignVF(t *testing.T) {
 	b := host(t, "")
 	v, _ := b.View()
-	nics, pf := v.Snapshot.FindVM("a").NICs, &v.Snapshot.PFs[0]
-	for i, owner := range []model.Owner{model.OwnerSluice, model.OwnerForeign, model.OwnerForeign, model.OwnerForeign} {
-		holder := model.VMID("a")
-		if i == 3 {
-			holder = "b"
-		}
-		pf.VFs = append(pf.VFs, model.VF{ID: model.VFID{PF: "pf0", Index: i}, Holder: holder, Owner: owner})
-		if i < len(nics) { // the third VF is behind none of its NICs
-			nics[i].VF, nics[i].VFOwner = pf.VFs[i].ID, owner
-		}
+	id := func(index int) model.VFID { return model.VFID{PF: "pf0", Index: index} }
+	v.Snapshot.PFs[0].VFs = []model.VF{
+		{ID: id(0), Holder: "a", Owner: model.OwnerSluice},
+		{ID: id(1), Holder: "a", Owner: model.OwnerForeign},
+		{ID: id(2), Holder: "a", Owner: model.OwnerForeign}, // behind none of its NICs
+		{ID: id(3), Holder: "b", Owner: model.OwnerForeign},
 	}
+	nics := v.Snapshot.FindVM("a").NICs
+	nics[0].VF, nics[1].VF = id(0), id(1)
 	note := func(vf string) string {
 		return "db has VF " + vf + ", which somebody else attached: Sluice does not limit it there; detach it if its guest can go on over virtio"
 	}

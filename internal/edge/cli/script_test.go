@@ -118,7 +118,7 @@ const filled = `{"pf": "pf8", "hardware": {"device": "8086:10c9", "driver": "igb
  {"peer": "198.51.100.7:9179", "vlan": 20, "bits_per_second": 3000000000, "measured": "unknown", "evidence": "hosts limit it"}],
  "boosts": [{"payload": 16, "background_packets_per_second": 0, "boost_percent": 39.281},
   {"payload": 16, "background_packets_per_second": 1000, "boost_percent": -80.419}],
- "boost": {"percent_at_rest": 39.281, "percent_per_1000_packets_per_second": -119.7, "most_percent": 78}}
+ "boost": {"percent_at_rest": 39.281, "percent_per_1000_packets_per_second": -119.7, "most_percent": 78, "vf_packet_seconds": 0.00003}}
 `
 
 // fakeDeps replaces the dependencies that main passes in.
